@@ -85,15 +85,6 @@ func (g *Graph) Node(id ID) (Node, bool) {
 	return n.view(), true
 }
 
-// Comm returns the comm of a process, NUL padded, without copying the rest.
-func (g *Graph) Comm(id ID) (comm [16]byte, ok bool) {
-	n := g.index.find(id)
-	if n == nil {
-		return comm, false
-	}
-	return n.comm, true
-}
-
 // Claim is the claim about a process, and its creator; nil: none.
 func (g *Graph) Claim(id ID) (c *Claim, creator ID) {
 	n := g.index.find(id)

@@ -31,10 +31,7 @@ var EventNames = [...]api.EventType{
 func Event(c Clock, seq uint64, e *tracer.Event, r Reader) api.Event {
 	ev := api.Event{
 		Head: api.Head{Kind: "event"}, Seq: api.U64(seq), TimeNS: api.U64(e.Time), Time: c.Wall(e.Time),
-		Type: EventNames[e.Type],
-	}
-	if e.Session != 0 {
-		ev.Session = e.Session.String()
+		Type: EventNames[e.Type], Session: word(e.Session),
 	}
 	switch e.Type {
 	case tracer.EventLost:
@@ -68,9 +65,7 @@ func process(c Clock, e *tracer.Event, r Reader) *api.Process {
 	p := &api.Process{
 		Ref: Ref(e.Process), Comm: e.Comm.String(), State: api.StateLive, Creator: RefOrNil(e.Creator), Parent: RefOrNil(e.Parent),
 		Container: Container(e.Container), Evidence: evidence(e.Evidence, e.Source), Started: c.Wall(e.Process.Start),
-	}
-	if e.Session != 0 {
-		p.Session = e.Session.String()
+		Session: word(e.Session),
 	}
 	if e.Met || e.Type == tracer.EventBirth || e.Type == tracer.EventExec {
 		p.UID = new(int(e.UID))

@@ -49,6 +49,14 @@ func RefOrNil(id lineage.ID) *api.Ref {
 	return &r
 }
 
+// word is a session in documents; "" for none.
+func word(id tracer.SessionID) string {
+	if id == 0 {
+		return ""
+	}
+	return id.String()
+}
+
 // Process is a node, with its command line as r gets it.
 func (e Encoder) Process(n *lineage.Node, r Reader) api.Process {
 	p := api.Process{
@@ -57,6 +65,7 @@ func (e Encoder) Process(n *lineage.Node, r Reader) api.Process {
 		Exe:   n.Exe,
 		State: api.ProcessState(n.State.String()),
 		UID:   new(int(n.UID)), Creator: RefOrNil(n.Creator), Parent: RefOrNil(n.Parent),
+		Session:    word(n.Session),
 		Orphan:     n.Orphan,
 		CPUSeconds: seconds(n.CPUTime),
 		RSSBytes:   n.RSS,
@@ -72,9 +81,6 @@ func (e Encoder) Process(n *lineage.Node, r Reader) api.Process {
 	}
 	if n.Ghost {
 		p.UID = nil
-	}
-	if n.Session != 0 {
-		p.Session = n.Session.String()
 	}
 	if p.Argv = r.Argv(n.UID, n.Argv); p.Argv != nil {
 		p.ArgvTruncated = n.ArgvTruncated

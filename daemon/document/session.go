@@ -86,10 +86,8 @@ func (e Encoder) Session(s *Session, r Reader) api.Session {
 	case policy.ContainerRule:
 		d.ContainerRule = info.Name
 	}
-	if s.For != 0 {
-		if d.BrokeredBy = s.For.String(); info.Rule == 0 {
-			d.Evidence = tracer.EvidenceAdopted.String()
-		}
+	if s.For != 0 && info.Rule == 0 {
+		d.Evidence = tracer.EvidenceAdopted.String()
 	}
 	if s.Kept != nil {
 		d.Reason, d.KeptBy, d.KeepRule = s.Kept.Reason, s.Kept.By, s.Kept.Rule
@@ -97,10 +95,7 @@ func (e Encoder) Session(s *Session, r Reader) api.Session {
 	if info.Kept && info.Expires != 0 {
 		d.Until = e.Clock.Wall(info.Expires)
 	}
-	d.Owner = RefOrNil(info.Owner)
-	if info.Parent != 0 {
-		d.Parent = info.Parent.String()
-	}
+	d.Owner, d.Parent, d.BrokeredBy = RefOrNil(info.Owner), word(info.Parent), word(s.For)
 	if n, ok := e.Graph.Node(info.Root); ok {
 		d.Root = new(e.Process(&n, r))
 		d.Container = d.Root.Container

@@ -16,10 +16,7 @@ func Sender(c Clock, s *lineage.Signal) *api.Sender {
 	}
 	doc := &api.Sender{Signal: signalName(s.Number), Kind: s.Sender.String(), Time: c.Wall(s.Time), Handled: s.Handled, Raised: s.Raised, Passed: s.Passed}
 	if s.Sender == lineage.ByProcess {
-		doc.Process = &api.Process{Ref: Ref(s.By), Comm: s.Comm, UID: new(int(s.UID))}
-		if s.Session != 0 {
-			doc.Process.Session = s.Session.String()
-		}
+		doc.Process = &api.Process{Ref: Ref(s.By), Comm: s.Comm, UID: new(int(s.UID)), Session: word(s.Session)}
 	}
 	return doc
 }
@@ -29,10 +26,7 @@ func crossing(x *tracer.Crossing) *api.Crossing {
 	if x == nil {
 		return nil
 	}
-	to := &api.Process{Ref: Ref(x.To), Comm: x.Comm, UID: new(int(x.UID))}
-	if x.Session != 0 {
-		to.Session = x.Session.String()
-	}
+	to := &api.Process{Ref: Ref(x.To), Comm: x.Comm, UID: new(int(x.UID)), Session: word(x.Session)}
 	return &api.Crossing{Signal: signalName(x.Signal), To: to, Refused: x.Refused}
 }
 

@@ -8,14 +8,11 @@ import (
 	"encoding/base64"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/journal"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
-	"github.com/lineage-ebpf/lineage/tracer"
 )
 
 // A next is opaque to callers: it says where a page ended.
@@ -27,14 +24,9 @@ func formatPlace(p journal.Place) string {
 func ParsePlace(text string) (p journal.Place, err error) {
 	b, err := base64.RawURLEncoding.DecodeString(text)
 	if err == nil {
-		ended, id, _ := strings.Cut(string(b), ".")
-		if p.Ended, err = strconv.ParseInt(ended, 10, 64); err == nil {
-			var n uint64
-			n, err = strconv.ParseUint(id, 10, 63)
-			p.ID = tracer.SessionID(n)
-		}
+		_, err = fmt.Sscanf(string(b), "%d.%d", &p.Ended, &p.ID)
 	}
-	if err != nil || p.Ended <= 0 || formatPlace(p) != text {
+	if err != nil || p.Ended <= 0 || p.ID>>63 != 0 || formatPlace(p) != text {
 		return p, api.NewError(
 			api.CodeBadRequest,
 			fmt.Sprintf("invalid next %.100q: it is not from a page", text),

@@ -12,6 +12,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/registry/registrytest"
 	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -28,7 +29,7 @@ type fixture struct {
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	r := registrytest.New(t, func(o *registry.Options) { o.Proc = "/proc" })
-	h := New(Options{Registry: r.R, Kernel: r.K, Proc: r.Proc, Clock: r.Clock, Every: time.Millisecond, Log: r.Log})
+	h := New(Options{Registry: r.R, Kernel: r.K, Proc: r.Proc, Clock: r.Clock, Every: time.Millisecond, Log: r.Log, PortsWait: policy.Default().Wait.Ports.Std})
 	r.R.Attach(h.Hooks())
 	r.Run()
 	return &fixture{t, h, r.K, r}

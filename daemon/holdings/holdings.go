@@ -10,7 +10,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/pace"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/resources"
-	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/lineage/memory"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -38,15 +37,13 @@ type Origin func(registry.View, *registry.Session) tracer.SessionID
 
 // Options of New.
 type Options struct {
-	Registry *registry.Registry
-	Kernel   Kernel
-	Proc     procfs.FS
-	Clock    registry.Clock
-	Origins  []Origin
-	// PortsWait is how long the receipt of an empty session waits for its ports; nil: as the
-	// default policy says.
-	PortsWait func() time.Duration
-	Every     time.Duration // between two looks; default 2 s
+	Registry  *registry.Registry
+	Kernel    Kernel
+	Proc      procfs.FS
+	Clock     registry.Clock
+	Origins   []Origin
+	PortsWait func() time.Duration // how long the receipt of an empty session waits for its ports
+	Every     time.Duration        // between two looks; default 2 s
 	Log       zerolog.Logger
 }
 
@@ -82,9 +79,6 @@ type held struct {
 
 // New makes the holdings of no session; attach their hooks.
 func New(o Options) *Holdings {
-	if o.PortsWait == nil {
-		o.PortsWait = policy.Default().Wait.Ports.Std
-	}
 	h := &Holdings{
 		o: o, reader: resources.New(string(o.Proc), o.Kernel.Identify), ending: make(chan tracer.SessionID, 64), newSession: make(chan struct{}, 1),
 		sessions: make(map[tracer.SessionID]*held), open: make(map[uint64]*socket), memory: memory.NewShare(maxMemory),

@@ -72,27 +72,27 @@ func (p Place) Behind(q Place) bool {
 
 // Ended lists ended sessions, the newest first.
 func (j *Journal) Ended(ctx context.Context, q Query) ([]Session, error) {
-	where, args := "ended IS NOT NULL", []any(nil)
-	and := func(clause string, values ...any) {
-		where += " AND " + clause
-		args = append(args, values...)
+	w := condition{text: "ended IS NOT NULL"}
+	w.and(q.UID != nil, "uid = ?", q.UID)
+	w.and(!q.Since.IsZero(), "ended >= ?", q.Since.UnixNano())
+	w.and(!q.Until.IsZero(), "ended <= ?", q.Until.UnixNano())
+	w.and(q.Name != "", "name = ?", q.Name)
+	w.and(q.Before.Ended != 0, "(ended, id) < (?, ?)", q.Before.Ended, q.Before.ID)
+	return j.sessions(ctx, w.text+" ORDER BY ended DESC, id DESC LIMIT ?", append(w.args, q.Limit)...)
+}
+
+// condition is that of a query, with the values of its placeholders.
+type condition struct {
+	text string
+	args []any
+}
+
+// and adds a clause, if it is wanted.
+func (w *condition) and(wanted bool, clause string, values ...any) {
+	if wanted {
+		w.text += " AND " + clause
+		w.args = append(w.args, values...)
 	}
-	if q.UID != nil {
-		and("uid = ?", *q.UID)
-	}
-	if !q.Since.IsZero() {
-		and("ended >= ?", q.Since.UnixNano())
-	}
-	if !q.Until.IsZero() {
-		and("ended <= ?", q.Until.UnixNano())
-	}
-	if q.Name != "" {
-		and("name = ?", q.Name)
-	}
-	if q.Before.Ended != 0 {
-		and("(ended, id) < (?, ?)", q.Before.Ended, q.Before.ID)
-	}
-	return j.sessions(ctx, where+" ORDER BY ended DESC, id DESC LIMIT ?", append(args, q.Limit)...)
 }
 
 // After is the session whose end was written first after that of a number, with its number; nil: this was the last one.
@@ -216,18 +216,12 @@ func (b *Block) scan(rows *sql.Rows) error {
 // at or after since; with a boot, something of that boot numbered from or higher. It is
 // nil if there is none. Damaged blocks are left out and counted.
 func (j *Journal) Next(ctx context.Context, after int64, since time.Time, boot string, from uint64) (*Block, error) {
-	where, args := "id > ?", []any{after}
-	if !since.IsZero() {
-		where += " AND ended >= ?"
-		args = append(args, since.UnixNano())
-	}
-	if boot != "" {
-		where += " AND boot = ? AND last >= ?"
-		args = append(args, boot, int64(from))
-	}
+	w := condition{"id > ?", []any{after}}
+	w.and(!since.IsZero(), "ended >= ?", since.UnixNano())
+	w.and(boot != "", "boot = ? AND last >= ?", boot, int64(from))
 	for {
 		var b *Block
-		err := j.rows(ctx, "SELECT "+eventTable.columns+", sum FROM events WHERE "+where+" ORDER BY id LIMIT 1", args,
+		err := j.rows(ctx, "SELECT "+eventTable.columns+", sum FROM events WHERE "+w.text+" ORDER BY id LIMIT 1", w.args,
 			func(rows *sql.Rows) error {
 				b = new(Block)
 				return b.scan(rows)
@@ -241,6 +235,6 @@ func (j *Journal) Next(ctx context.Context, after int64, since time.Time, boot s
 			return nil, fmt.Errorf("read history: %w", errDamaged)
 		}
 		after = b.ID
-		args[0] = after
+		w.args[0] = after
 	}
 }

@@ -5,6 +5,7 @@ package marks
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -138,11 +139,9 @@ func (b *book) named(id tracer.Identity) bool { return b != nil && slices.Contai
 
 // during returns the calls of an agent that were open at a time.
 func (b *book) during(agent tracer.Identity, at uint64) (all []*lineage.Call) {
-	for _, calls := range [...][]*lineage.Call{b.past, b.open} {
-		for _, c := range calls {
-			if c.Agent == agent && c.Began <= at && (c.Ended() == 0 || at < c.Ended()) {
-				all = append(all, c)
-			}
+	for _, c := range slices.Concat(b.past, b.open) {
+		if c.Agent == agent && c.Began <= at && (c.Ended() == 0 || at < c.Ended()) {
+			all = append(all, c)
 		}
 	}
 	return all
@@ -196,15 +195,8 @@ func Check(q *api.MarkRequest) error {
 }
 
 func fits(text string, most int) bool {
-	if len(text) > most || !utf8.ValidString(text) {
-		return false
-	}
-	for _, r := range text {
-		if !unicode.IsPrint(r) {
-			return false
-		}
-	}
-	return true
+	hidden := func(r rune) bool { return !unicode.IsPrint(r) }
+	return len(text) <= most && utf8.ValidString(text) && !strings.ContainsFunc(text, hidden)
 }
 
 // Mark notes that a call begins or ends, of an agent that is the caller or its ancestor. The

@@ -15,18 +15,18 @@ import (
 )
 
 // Judged takes the enforcer's result.
-func (r *Registry) Judged(result enforcer.Result) { r.Do(func(Tx) { r.judged(result) }) }
-
-func (r *Registry) judged(result enforcer.Result) {
-	s := r.sessions[result.Session]
-	if s == nil || s.closed {
-		return
-	}
-	s.result = &result
-	if !result.Gone && result.Info.ID == result.Session {
-		s.update(result.Info)
-	}
-	r.conclude(s)
+func (r *Registry) Judged(result enforcer.Result) {
+	r.Do(func(t Tx) {
+		s := t.Session(result.Session)
+		if s == nil || s.closed {
+			return
+		}
+		s.result = &result
+		if !result.Gone && result.Info.ID == result.Session {
+			s.update(result.Info)
+		}
+		r.conclude(s)
+	})
 }
 
 // conclude writes the receipt once there is a verdict and every death before it has

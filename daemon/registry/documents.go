@@ -120,15 +120,10 @@ func (v View) Refresh(s *Session) {
 	}
 }
 
-// identifier is a kernel that knows which process has a PID.
-type identifier interface {
-	Identify(pid uint32) (tracer.Identity, error)
-}
-
 // Comm is the name of a process that may not be a member: everyone may read the PID and
 // command of every process in /proc. It is "" if the process is gone, or if another
 // process has its PID by now.
-func Comm(k identifier, proc procfs.FS, ref api.Ref) string {
+func Comm(k document.Kernel, proc procfs.FS, ref api.Ref) string {
 	st, err := proc.Status(uint32(ref.PID))
 	if err != nil {
 		return ""

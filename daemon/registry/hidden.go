@@ -2,7 +2,11 @@
 
 package registry
 
-import "github.com/lineage-ebpf/lineage/tracer"
+import (
+	"slices"
+
+	"github.com/lineage-ebpf/lineage/tracer"
+)
 
 // maxHidden is how many hidden sessions are remembered, for their last events.
 const maxHidden = 16
@@ -25,10 +29,8 @@ func (h *hiding) add(id tracer.SessionID) {
 
 // find returns a hidden session, nil for any other session.
 func (h hiding) find(id tracer.SessionID) *hidden {
-	for i := range h {
-		if h[i].id == id {
-			return &h[i]
-		}
+	if i := slices.IndexFunc(h, func(x hidden) bool { return x.id == id }); i >= 0 {
+		return &h[i]
 	}
 	return nil
 }

@@ -24,10 +24,7 @@ func (r *Registry) Adopt(spec tracer.SessionSpec, uid uint32) (info tracer.Sessi
 			from = e.Session
 		}
 		x, err := t.Create(spec)
-		if err != nil {
-			return tracer.SessionInfo{}, err
-		}
-		return x.info, nil
+		return x.Info(), err
 	})
 	if err != nil {
 		return info, 0, err

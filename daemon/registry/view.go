@@ -83,12 +83,7 @@ func (v View) Chain(id tracer.SessionID) iter.Seq[tracer.SessionID] {
 
 // Within reports whether a session is ancestor or nested in it.
 func (v View) Within(id, ancestor tracer.SessionID) bool {
-	for id := range v.Chain(id) {
-		if id == ancestor {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(slices.Collect(v.Chain(id)), ancestor)
 }
 
 // Family is a session and those nested in it.

@@ -3,9 +3,13 @@
 package resources
 
 import (
+	"bytes"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -32,6 +36,16 @@ func TestUnread(t *testing.T) {
 		if !slices.Equal(h.Unknown, c.want) {
 			t.Errorf("%s: %q, want %q", c.name, h.Unknown, c.want)
 		}
+	}
+}
+
+// Of locks beyond what is read of /proc/locks it is not said that they are released.
+func TestTooManyLocks(t *testing.T) {
+	r, line := New(t.TempDir(), nil), "1: FLOCK  ADVISORY  WRITE 9609 fe:00:10027045 0 EOF\n"
+	require.NoError(t, os.WriteFile(filepath.Join(r.Root, "locks"), bytes.Repeat([]byte(line), maxTable/len(line)+1), 0o600))
+	released, held, unknown := r.Released(t.Context(), []Lock{{Kind: "flock", Path: "/a", key: "flock write 1 fe:00:1 0-EOF"}})
+	if len(released)+len(held) != 0 || !slices.Equal(unknown, []string{"locks: " + errMany.Error()}) {
+		t.Errorf("%v, %v, %q", released, held, unknown)
 	}
 }
 

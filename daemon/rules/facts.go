@@ -41,15 +41,12 @@ func (s *Steward) RootFacts(id tracer.Identity) *policy.Facts {
 
 // node is what the graph has of a process.
 func (s *Steward) node(id lineage.ID) *lineage.Node {
-	n, err := registry.Ask(s.o.Registry, func(v registry.View) *lineage.Node {
+	n, _ := registry.Ask(s.o.Registry, func(v registry.View) *lineage.Node { // nil if the daemon is stopping
 		if n, ok := v.Graph().Node(id); ok {
 			return &n
 		}
 		return nil
 	})
-	if err != nil {
-		return nil
-	}
 	return n
 }
 

@@ -53,7 +53,7 @@ var mayImport = map[string]string{
 	"daemon/daemontest":            "api daemon daemon/access daemon/attribution daemon/audit/chain/chaintest daemon/instance daemon/registry enforcer enforcer/kerneltest internal/require tracer tracer/procfs tracer/procfs/procfstest tracer/tracertest",
 	"daemon/document":              "api daemon/resources enforcer/policy lineage tracer",
 	"daemon/history":               "api daemon/access daemon/document daemon/journal daemon/logging daemon/pace daemon/recent daemon/registry enforcer lineage tracer",
-	"daemon/holdings":              "api daemon/document daemon/logging daemon/pace daemon/registry daemon/resources enforcer/policy lineage lineage/memory tracer tracer/procfs",
+	"daemon/holdings":              "api daemon/document daemon/logging daemon/pace daemon/registry daemon/resources lineage lineage/memory tracer tracer/procfs",
 	"daemon/httpapi":               "api daemon/access daemon/acts daemon/attribution daemon/document daemon/history daemon/holdings daemon/journal daemon/keep daemon/logging daemon/lookup daemon/marks daemon/registry daemon/resources daemon/rules daemon/selfcheck daemon/signed daemon/status daemon/stream daemon/watch enforcer enforcer/policy lineage tracer tracer/caught",
 	"daemon/inbox":                 "daemon/broker daemon/pace tracer",
 	"daemon/instance":              "api daemon/ownfile",

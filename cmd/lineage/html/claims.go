@@ -34,7 +34,7 @@ func (p *Page) call(at uint64, ev *api.Event) {
 	case len(p.calls) == maxCalls:
 		p.more.calls++
 	default:
-		c = &call{key: key, tool: cmp.Or(clip(display.Text(ev.Call.Tool), maxName), "tool call"), began: at}
+		c = &call{key: key, tool: cmp.Or(name(ev.Call.Tool), "tool call"), began: at}
 		p.calls = append(p.calls, c)
 		p.byID[key] = c
 	}

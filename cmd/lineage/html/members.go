@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"unsafe"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
@@ -13,9 +12,9 @@ import (
 // Limits of what is kept of members, and of what they choose.
 const (
 	maxMembers = 1 << 17  // processes
-	maxText    = 16 << 20 // bytes of text, of which the commands have most
+	maxText    = 8 << 20  // bytes of their commands, if all are as long
 	maxCommand = 16 << 10 // bytes of a command
-	maxShort   = 200      // bytes of a command, when the text is used up
+	maxShort   = 200      // bytes that a command has, however many there are
 	maxEarlier = 4        // programs that a process ran before the last one
 	maxName    = 256      // bytes of other texts
 )
@@ -41,8 +40,6 @@ type members struct {
 	all     map[api.Ref]*process
 	dead    []*process // in the order of their deaths, those that are still on the page
 	dropped int        // were on the page, or would have been
-	texts   map[string]string
-	used    int // bytes of texts
 }
 
 // start is when a process was forked, in ns of boottime.
@@ -76,45 +73,23 @@ func (m *members) born(doc *api.Process) *process {
 
 // show is the command of a process as it can be shown.
 func (m *members) show(doc *api.Process) string {
-	limit := maxCommand
-	if m.used > maxText {
-		limit = maxShort
-	}
-	var argv []string
-	if m.redact != nil {
-		argv = api.Unwrapped(m.redact(doc.Argv))
-	}
-	return m.intern(clip(display.Command(argv, doc.Comm, doc.ArgvTruncated, limit), limit))
+	limit := min(max(maxText/max(len(m.all), 1), maxShort), maxCommand)
+	return clip(display.Command(api.Unwrapped(m.hidden(doc.Argv)), doc.Comm, doc.ArgvTruncated, limit), limit)
 }
 
-// is notes what a process is now. What a member chooses is kept once, and not all of it.
+// is notes what a process is now. Of what a member chooses not all is kept.
 func (m *members) is(x *process, doc *api.Process) {
 	uid := cmp.Or(doc.UID, x.UID)
-	x.command, x.calls = m.show(doc), m.intern(display.Calls(doc.Calls))
+	x.command, x.calls = m.show(doc), clip(display.Calls(doc.Calls), maxName)
 	x.Process = *doc
 	x.UID, x.Started = uid, cmp.Or(doc.Started, doc.Exited)
-	x.Session, x.Exe = m.name(doc.Session), m.name(doc.Exe)
+	x.Session, x.Exe = name(doc.Session), name(doc.Exe)
 	x.Argv, x.FirstArgv, x.Calls = nil, nil, nil
 	x.Cgroup, x.Cwd = "", ""
 }
 
-func (m *members) name(text string) string { return m.intern(clip(display.Text(text), maxName)) }
-
-// intern is a text that is kept once.
-func (m *members) intern(text string) string {
-	if text == "" {
-		return ""
-	}
-	if known, ok := m.texts[text]; ok {
-		return known
-	}
-	if m.texts == nil || m.used > maxText && len(m.texts) > maxMembers {
-		m.texts = make(map[string]string) // what it had is kept by the processes
-	}
-	m.texts[text] = text
-	m.used += len(text) + int(unsafe.Sizeof(text))
-	return text
-}
+// name is a text that a member chooses, as it can be shown.
+func name[S ~string](text S) string { return clip(display.Text(text), maxName) }
 
 // room makes room for a process: the one that died first leaves the page.
 func (m *members) room() bool {

@@ -145,7 +145,7 @@ func (p *Page) step(at uint64, text, kind string) {
 		p.more.steps++
 		return
 	}
-	p.steps = append(p.steps, step{at, clip(display.Text(text), maxName), kind})
+	p.steps = append(p.steps, step{at, name(text), kind})
 }
 
 // saw takes a process as it is now, or was at its end; nil: there are too many.

@@ -213,13 +213,13 @@ func (t *tree) notes(x *process) (notes []string) {
 		say("ran before: %s", clip(was, min(t.limit, oneLine)))
 	}
 	if x.unusual() && x.Evidence != nil {
-		say("evidence: %s", clip(display.Text(display.Evidence(x.Evidence)), maxName))
+		say("evidence: %s", name(display.Evidence(x.Evidence)))
 	}
 	if x.NSPID != 0 {
 		say("PID %d in its namespace", x.NSPID)
 	}
 	if x.Container != nil {
-		say("in container %s", clip(display.Text(x.Container.String()), maxName))
+		say("in container %s", name(x.Container.String()))
 	}
 	if x.Session != "" && x.Session != t.session {
 		say("in session %s", x.Session)
@@ -231,7 +231,7 @@ func (t *tree) notes(x *process) (notes []string) {
 		say("%s", display.Trace(x.Trace))
 	}
 	if x.outcome != nil && x.outcome.Why != "" {
-		say("%s", clip(display.Text(x.outcome.Why), maxName))
+		say("%s", name(x.outcome.Why))
 	}
 	if x.dropped > 0 {
 		say("%s below it not shown", display.Count(x.dropped, "process", "processes"))
@@ -294,5 +294,5 @@ func (x *process) ending() (text, kind string) {
 
 // exited says how a process ended, as the kernel reported it.
 func (x *process) exited() string {
-	return clip(display.Text(display.Exited(&x.Process, "", "exit ")), maxName)
+	return name(display.Exited(&x.Process, "", "exit "))
 }

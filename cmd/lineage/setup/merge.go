@@ -38,6 +38,9 @@ func (a Agent) ours(command string) bool {
 	return found && (program == "lineage" || strings.HasSuffix(program, "/lineage"))
 }
 
+// maxNested bounds what the parser has on its stack, which calls itself for each object and list in another one.
+const maxNested = 50_000
+
 // merge is the text with the hooks of all events, or without them. They come first in their
 // lists, so that existing text does not change, not even a comma.
 func (a Agent) merge(text []byte, program string, undo bool) ([]byte, error) {
@@ -47,8 +50,8 @@ func (a Agent) merge(text []byte, program string, undo bool) ([]byte, error) {
 		}
 		text = []byte("{}\n")
 	}
-	if deep(text) {
-		return nil, fmt.Errorf("nested more than %d deep", maxDepth)
+	if bytes.Count(text, []byte("{"))+bytes.Count(text, []byte("[")) > maxNested {
+		return nil, fmt.Errorf("more than %d objects and lists", maxNested)
 	}
 	root, err := hujson.Parse(text)
 	if err != nil {

@@ -31,17 +31,3 @@ func TestOthersStay(t *testing.T) {
 		}
 	}
 }
-
-// Brackets in strings and comments nest nothing.
-func TestFlat(t *testing.T) {
-	many := strings.Repeat("[{", 5000)
-	for _, text := range []string{
-		`{"a": "` + many + `", "b": "\\\"` + many + `"}`,
-		"{ // " + many + "\n}", "{ /* " + many + " */ }", "{ /*/ " + many + " */ }",
-		`{"a": [` + strings.Repeat("[1], ", 5000) + `[1]]}`,
-	} {
-		if deep([]byte(text)) {
-			t.Errorf("%.20s… is deep", text)
-		}
-	}
-}

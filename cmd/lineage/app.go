@@ -36,10 +36,10 @@ type app struct {
 type host struct {
 	version string
 	commit  string                   // "": not known
-	abi     func() string            // a hash of the kernel side, takes half a millisecond; nil: none
+	abi     func() string            // a hash of the kernel side, takes half a millisecond
 	objects func() map[string]string // the SHA-256 of each object of the kernel side
 	doctor  func(socket string) api.Doctor
-	// unrefused reports whether the kernel is known not to refuse signals; nil: none is.
+	// unrefused reports whether the kernel is known not to refuse signals.
 	unrefused func() bool
 	// halted is the halt that is in force without a daemon on the socket; nil: none, or not readable.
 	halted func(socket string) *api.Halt
@@ -50,9 +50,9 @@ type host struct {
 	// processes are those of a user: of root, of all users.
 	processes func(uid int) []api.Process
 	orphans   query.HostOrphans
-	// audit is the audit log of the daemon on a socket; nil where none runs.
+	// audit is the audit log of the daemon on a socket.
 	audit func(socket string) verify.Open
-	// commands are those that only run where the kernel can be traced.
+	// commands are those that trace processes or end them themselves.
 	commands func(*app) []*cobra.Command
 }
 
@@ -177,9 +177,7 @@ of them.`,
 		a.stdioCommand(),
 		a.versionCommand(),
 	)
-	if a.host.commands != nil {
-		root.AddCommand(a.host.commands(a)...)
-	}
+	root.AddCommand(a.host.commands(a)...)
 	help.Add(root)
 	completeFiles(root)
 	return root

@@ -96,7 +96,7 @@ func (a *app) completeMember(cmd *cobra.Command, args []string, begun string) ([
 // of all users.
 func (a *app) completeAdopted(cmd *cobra.Command, args []string, begun string) (words []cobra.Completion, _ cobra.ShellCompDirective) {
 	const none = cobra.ShellCompDirectiveNoFileComp
-	if len(args) > 0 || a.host.processes == nil {
+	if len(args) > 0 {
 		return nil, none
 	}
 	members := map[int]bool{}

@@ -63,10 +63,15 @@ func newWorld(t *testing.T, c api.Client) *world {
 			orphans: func(context.Context) ([]text.HostOrphan, []string, error) {
 				return hostOrphans(), []string{"pid 1: not permitted"}, nil
 			},
-			commit:   "0123456789abcdef0123456789abcdef01234567",
-			abi:      func() string { return "8f14e45f" },
-			objects:  func() map[string]string { return map[string]string{"lineage": "8f14e45f", "baseline": "c9f0f895"} },
-			doctor:   func(string) api.Doctor { return goodHost },
+			commit:  "0123456789abcdef0123456789abcdef01234567",
+			abi:     func() string { return "8f14e45f" },
+			objects: func() map[string]string { return map[string]string{"lineage": "8f14e45f", "baseline": "c9f0f895"} },
+			doctor:  func(string) api.Doctor { return goodHost },
+
+			processes: func(int) []api.Process { return nil },
+			unrefused: func() bool { return false },
+			halted:    func(string) *api.Halt { return nil },
+
 			commands: func(*app) []*cobra.Command { return nil },
 		},
 	}

@@ -56,7 +56,7 @@ func (c *policyCheck) take(p *policy.Policy, now time.Time, unrefused func() boo
 			c.Warnings = append(c.Warnings, fmt.Sprintf("keep rule %q has no effect: until %s is over", rule.Name, rule.Until))
 		}
 	}
-	if p.Refuses() && unrefused != nil && unrefused() {
+	if p.Refuses() && unrefused() {
 		c.Warnings = append(c.Warnings, policy.Unrefused)
 	}
 }

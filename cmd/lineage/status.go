@@ -45,7 +45,7 @@ daemon is degraded, and with 5 if none answers.`,
 			return text.Daemon(v, st), nil
 		})
 		if _, away := errors.AsType[*api.UnreachableError](err); away && len(*remote) == 0 {
-			if h := a.pinnedHalt(); h != nil {
+			if h := a.host.halted(a.socketPath()); h != nil {
 				a.Say("%s", display.HaltLine(h))
 			}
 		}
@@ -55,14 +55,6 @@ daemon is degraded, and with 5 if none answers.`,
 		return err
 	}
 	return cmd
-}
-
-// pinnedHalt is the halt that this host's programs have, which needs no daemon.
-func (a *app) pinnedHalt() *api.Halt {
-	if a.host.halted == nil {
-		return nil
-	}
-	return a.host.halted(a.socketPath())
 }
 
 func (a *app) doctorCommand() *cobra.Command {
@@ -89,7 +81,7 @@ answers, its last self-check, its capabilities and its problems are shown too.`,
 			}
 		})
 		if !answered {
-			d.Halt = a.pinnedHalt()
+			d.Halt = a.host.halted(a.socketPath())
 		}
 		if err := a.Print(format.Value, text.Doctor(d)); err != nil {
 			return err
@@ -104,9 +96,6 @@ answers, its last self-check, its capabilities and its problems are shown too.`,
 
 // sandboxes says that processes run on this host in which lineage sees nothing, if there are some.
 func (a *app) sandboxes() []api.DoctorItem {
-	if a.host.processes == nil {
-		return nil
-	}
 	n := 0
 	for _, p := range a.host.processes(0) {
 		if display.Sandbox(&p) != "" {
@@ -148,10 +137,8 @@ that replaces one with another abi takes its sessions over.`,
 	}
 	format := formatFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		doc := text.VersionDocument{Head: text.Head("version"), Version: a.host.version, Commit: a.host.commit, Go: runtime.Version(), API: api.Major}
-		if a.host.abi != nil {
-			doc.ABI, doc.Objects = a.host.abi(), a.host.objects()
-		}
+		doc := text.VersionDocument{Head: text.Head("version"), Version: a.host.version, Commit: a.host.commit, Go: runtime.Version(), API: api.Major,
+			ABI: a.host.abi(), Objects: a.host.objects()}
 		c, daemonErr := a.client(cmd.Context())
 		if daemonErr == nil {
 			defer c.Close()

@@ -52,9 +52,4 @@ func TestHostOrphans(t *testing.T) {
 		all.WriteString(newWorld(t, newFake()).record("ls", "--outside", "-o", format) + "\n")
 	}
 	golden(t, "ls outside", all.String())
-	w := newWorld(t, newFake())
-	w.host.orphans = nil
-	if code, _, stderr := w.run("ls", "--outside"); code != api.ExitUnsupported || strings.Count(stderr, "\n") != 1 {
-		t.Errorf("exit %d, %q", code, stderr)
-	}
 }

@@ -7,7 +7,6 @@ import (
 	"strconv"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
@@ -25,11 +24,8 @@ func Left(list func(*api.Orphans) *text.Listing) func(context.Context, api.Clien
 // HostOrphans finds the orphans of this host; unknown is what could not be read.
 type HostOrphans func(context.Context) (orphans []text.HostOrphan, unknown []string, err error)
 
-// Outside lists those that are in no session; without find the host is not one of ours.
+// Outside lists those that are in no session.
 func Outside(ctx context.Context, c api.Client, find HostOrphans) (*text.Listing, error) {
-	if find == nil {
-		return nil, exit.Errorf(api.ExitUnsupported, "ls: --outside reads /proc of a Linux host")
-	}
 	orphans, unknown, err := find(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("ls: %w", err)

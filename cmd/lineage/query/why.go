@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -157,8 +158,8 @@ func pathRef(arg string) (api.PathRef, error) {
 		return f, nil
 	}
 	// The name of a unix socket is enough: no process can have its file open.
-	if info.Mode()&os.ModeSocket == 0 {
-		f.Device, f.Inode = fileID(info)
+	if st, ok := info.Sys().(*syscall.Stat_t); ok && info.Mode()&os.ModeSocket == 0 {
+		f.Device, f.Inode = st.Dev, st.Ino
 	}
 	return f, nil
 }

@@ -5,21 +5,9 @@
 // A regular file is replaced as a whole, or left as it was.
 package outfile
 
-import "io"
-
 // User is a user with whose rights a file is written.
 type User struct {
 	Name     string
 	UID, GID int
 	Groups   []int
-}
-
-// Write writes the file, so that a reader of a regular one sees all of it or nothing. It may block
-// while no process reads the other end of a FIFO.
-func (f *File) Write(write func(io.Writer) error) error {
-	out, err := f.Create()
-	if err != nil {
-		return err
-	}
-	return f.Publish(out, write(out))
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -122,28 +123,23 @@ func duplicate(fd int) (*File, error) {
 	return &File{out: os.NewFile(uintptr(fd), "descriptor")}, nil
 }
 
-// Create returns the file to write to. A regular file is a new one in the same
-// directory, not visible under its name yet.
-func (f *File) Create() (out *os.File, err error) {
+// Write writes the file, so that a reader of a regular one sees all of it or nothing: it is a new one in the same
+// directory until then, and whatever has the name by then is replaced, never opened. It may block while no process
+// reads the other end of a FIFO.
+func (f *File) Write(write func(io.Writer) error) error {
 	if f.out != nil {
-		return f.out, nil
+		return write(f.out)
 	}
-	err = as(f.who, func() error {
+	var out *os.File
+	err := as(f.who, func() error {
 		fd, err := unix.Openat(f.dir, f.tmp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o666)
-		if err == nil {
-			out = os.NewFile(uintptr(fd), f.base)
-		}
+		out = os.NewFile(uintptr(fd), f.base)
 		return err
 	})
-	return out, err
-}
-
-// Publish renames a regular file from Create to the name, or removes it if failed is not
-// nil. Whatever has the name by now is replaced, never opened.
-func (f *File) Publish(out *os.File, failed error) error {
-	if f.out != nil {
-		return failed
+	if err != nil {
+		return err
 	}
+	failed := write(out)
 	return as(f.who, func() error {
 		err := errors.Join(failed, out.Close())
 		if err == nil {

@@ -1,8 +1,10 @@
 package outfile
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -19,8 +21,7 @@ func TestTemporaryFile(t *testing.T) {
 	f, err := Open(filepath.Join(dir, "r.json"), nil)
 	require.NoError(t, err)
 	require.NoError(t, os.Symlink(secret, filepath.Join(dir, f.tmp)))
-	_, err = f.Create()
-	require.ErrorIs(t, err, os.ErrExist, "created")
+	require.ErrorIs(t, f.Write(func(io.Writer) error { return nil }), os.ErrExist, "created")
 	if b, _ := os.ReadFile(secret); string(b) != "secret" {
 		t.Errorf("written through the link: %q", b)
 	}
@@ -38,11 +39,7 @@ func TestPublish(t *testing.T) {
 	}{{"one", nil, "one"}, {"two", failure, "one"}, {"three", nil, "three"}} {
 		f, err := Open(name, nil)
 		require.NoError(t, err)
-		out, err := f.Create()
-		require.NoError(t, err)
-		_, err = out.WriteString(tt.text)
-		require.NoError(t, err)
-		if err := f.Publish(out, tt.err); !errors.Is(err, tt.err) {
+		if err := f.Write(func(w io.Writer) error { _, err := io.WriteString(w, tt.text); return cmp.Or(tt.err, err) }); !errors.Is(err, tt.err) {
 			t.Errorf("%s: %v", tt.text, err)
 		}
 		if b, _ := os.ReadFile(name); string(b) != tt.want {

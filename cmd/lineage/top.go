@@ -61,10 +61,8 @@ one line for each change.`,
 			return exit.Usage("top: %d hosts are too many: at most %d can be watched at once", len(*remote), view.MostHosts)
 		case !a.fullScreen():
 			return a.answer(cmd.Context(), *remote, "table", a.askTree(sel.OrAll(), false, false))
-		case len(*remote) > 0:
-			return a.topOnHosts(cmd.Context(), *remote, o)
 		}
-		return a.liveTop(cmd.Context(), o)
+		return a.liveTop(cmd.Context(), *remote, o)
 	}
 	return cmd
 }
@@ -75,27 +73,21 @@ func (a *app) fullScreen() bool {
 	return ok && a.Env("TERM") != "dumb"
 }
 
-// topOnHosts shows the daemons of other hosts.
-func (a *app) topOnHosts(ctx context.Context, list hosts.List, o tui.Options) error {
-	if a.socket != "" {
-		return errSocketWithHosts
+// liveTop shows the daemon of this host, or those of others, on this terminal.
+func (a *app) liveTop(ctx context.Context, remote hosts.List, o tui.Options) (err error) {
+	switch {
+	case len(remote) == 0:
+		o.Connect, err = view.Daemon(ctx, a.client)
+		o.User = view.User
+	case a.socket != "":
+		err = errSocketWithHosts
+	default:
+		o.Connect, o.Hosts = view.Hosts(remote, a.dialHost), true
+		o.ReadOnly = o.ReadOnly || len(a.links) > 0 // over NATS hosts take only signed commands
 	}
-	o.Connect, o.Hosts = view.Hosts(list, a.dialHost), true
-	o.ReadOnly = o.ReadOnly || len(a.links) > 0 // over NATS hosts take only signed commands
-	return a.top(ctx, o)
-}
-
-// liveTop shows a daemon.
-func (a *app) liveTop(ctx context.Context, o tui.Options) (err error) {
-	if o.Connect, err = view.Daemon(ctx, a.client); err != nil {
+	if err != nil {
 		return err
 	}
-	o.User = view.User
-	return a.top(ctx, o)
-}
-
-// top shows the view on this terminal.
-func (a *app) top(ctx context.Context, o tui.Options) error {
 	o.Now, o.Environ = a.Now, os.Environ()
 	o.Output, _ = a.Stdout.(*os.File)
 	o.Square = ink.SquareTerminal(a.Env("TERM"))

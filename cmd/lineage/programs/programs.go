@@ -66,16 +66,8 @@ the history.`,
   lineage export --ocsf - | jq .
   lineage export --metrics 127.0.0.1:9750`,
 	}
-	set := pflag.NewFlagSet("", pflag.ContinueOnError)
-	o.Flags(set)
-	cmd.Flags().AddFlagSet(set)
+	serves(cmd, &o, export.Program, socket)
 	cmd.RegisterFlagCompletionFunc("signals", flags.OfList(export.Signals))
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := o.Check(); err != nil {
-			return exit.Usage("export: %w", err)
-		}
-		return become(cmd, export.Program, append([]string{"--socket=" + socket()}, export.Args(set)...)...)
-	}
 	return cmd
 }
 
@@ -93,16 +85,25 @@ streams and the rights that a host needs.`,
 		Example: `  lineage link --server tls://nats.example.org:4222 --nkey host.nk
   lineage link --server nats://127.0.0.1:4222 --name web1`,
 	}
+	serves(cmd, &o, link.Program, socket)
+	return cmd
+}
+
+// serves makes cmd start a program with these options.
+func serves(cmd *cobra.Command, o interface {
+	Flags(*pflag.FlagSet)
+	Check() error
+}, program string, socket func() string,
+) {
 	set := pflag.NewFlagSet("", pflag.ContinueOnError)
 	o.Flags(set)
 	cmd.Flags().AddFlagSet(set)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := o.Check(); err != nil {
-			return exit.Usage("link: %w", err)
+			return exit.Usage("%s: %w", cmd.Name(), err)
 		}
-		return become(cmd, link.Program, append([]string{"--socket=" + socket()}, export.Args(set)...)...)
+		return become(cmd, program, append([]string{"--socket=" + socket()}, export.Args(set)...)...)
 	}
-	return cmd
 }
 
 // become replaces this process with a program of ours.

@@ -48,7 +48,6 @@ PID@START, which "-o name" prints, is safe against reused PIDs.`,
 	f.DurationVar(&lifetime, "max-lifetime", 0, "end the session after this `TIME`")
 	f.DurationVar(&idle, "idle", 0, "end the session after this `TIME` with no new process and under 1s of CPU")
 	f.Var(&onExit, "on-exit", "what to do with leftovers when the process exits: `ACTION`, end or report")
-	cmd.RegisterFlagCompletionFunc("on-exit", cobra.FixedCompletions(onExit.Words, cobra.ShellCompDirectiveNoFileComp))
 	format := formatFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ref, err := api.ParseRef(args[0])

@@ -150,7 +150,6 @@ of them.`,
 	})
 	root.PersistentFlags().StringVar(&a.socket, "socket", "", "the `PATH` of the daemon's socket (default $LINEAGE_SOCKET, else "+api.DefaultSocket+")")
 	root.PersistentFlags().Var(&color, "color", "colour the output `WHEN`: auto, always or never")
-	root.RegisterFlagCompletionFunc("color", cobra.FixedCompletions(color.Words, cobra.ShellCompDirectiveNoFileComp))
 	root.Flags().BoolP("version", "V", false, "print the version of this command")
 	root.SetVersionTemplate("lineage {{.Version}}\n")
 	root.AddCommand(
@@ -179,6 +178,6 @@ of them.`,
 	)
 	root.AddCommand(a.host.commands(a)...)
 	help.Add(root)
-	completeFiles(root)
+	completeFlags(root)
 	return root
 }

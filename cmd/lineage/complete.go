@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
@@ -67,14 +68,20 @@ func sessionWords(sessions []api.Session, given []string, begun string) []cobra.
 	return words
 }
 
-// completeFiles has the shell complete file names for the flags that take one.
-func completeFiles(root *cobra.Command) {
-	for _, cmd := range root.Commands() {
-		for _, flag := range []string{"input", "report", "policy"} {
-			if cmd.Flags().Lookup(flag) != nil {
-				cmd.RegisterFlagCompletionFunc(flag, flags.Files)
-			}
+// completeFlags completes the flags that take one of a few words, and has the shell complete file names.
+func completeFlags(cmd *cobra.Command) {
+	complete := func(f *pflag.Flag) {
+		takes, _ := pflag.UnquoteUsage(f)
+		if c, ok := f.Value.(*flags.Choice); ok {
+			cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(c.Words, cobra.ShellCompDirectiveNoFileComp))
+		} else if takes == "FILE" {
+			cmd.RegisterFlagCompletionFunc(f.Name, flags.Files)
 		}
+	}
+	cmd.Flags().VisitAll(complete)
+	cmd.PersistentFlags().VisitAll(complete)
+	for _, sub := range cmd.Commands() {
+		completeFlags(sub)
 	}
 }
 

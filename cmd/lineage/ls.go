@@ -47,7 +47,6 @@ func (a *app) lsCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.BoolVarP(&ended, "all", "a", false, "ended sessions too")
 	f.Var(&sort, "sort", "sort by `COLUMN`: "+strings.Join(sort.Words, ", "))
-	cmd.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(sort.Words, cobra.ShellCompDirectiveNoFileComp))
 	known := text.SessionColumns
 	for i := range views {
 		v := &views[i]

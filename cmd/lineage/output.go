@@ -26,7 +26,6 @@ func formatFlag(cmd *cobra.Command, formats ...string) *flags.Choice {
 	}
 	f := &flags.Choice{Value: "table", Words: formats}
 	cmd.Flags().VarP(f, "output", "o", "print this `FORMAT`: "+strings.Join(formats[:len(formats)-1], ", ")+" or "+formats[len(formats)-1])
-	cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(f.Words, cobra.ShellCompDirectiveNoFileComp))
 	cmd.Flags().BoolFunc("json", "the same as -o json", func(text string) error {
 		on, err := strconv.ParseBool(text)
 		if err != nil {

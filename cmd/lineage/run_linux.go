@@ -94,11 +94,8 @@ limit ended the session.`,
 	f.StringVar(&o.User, "user", "", "run CMD as this `USER`, by name or uid; USER:GROUP for that group alone")
 	cmd.RegisterFlagCompletionFunc("user", flags.Users)
 	f.Var(&onExit, "on-exit", "what to do with leftovers: `ACTION`, end or report")
-	cmd.RegisterFlagCompletionFunc("on-exit", cobra.FixedCompletions(onExit.Words, cobra.ShellCompDirectiveNoFileComp))
 	f.Var(&signals, "signals", "which processes CMD and what it starts may signal: `SCOPE`, any or session")
-	cmd.RegisterFlagCompletionFunc("signals", cobra.FixedCompletions(signals.Words, cobra.ShellCompDirectiveNoFileComp))
 	f.Var(&leaks, "leaks", "what a process means that CMD leaves: `ACTION`, fail or report")
-	cmd.RegisterFlagCompletionFunc("leaks", cobra.FixedCompletions(leaks.Words, cobra.ShellCompDirectiveNoFileComp))
 	f.DurationVar(&o.Leaks.After, "leaks-after", 200*time.Millisecond, "how long after CMD's exit it has to be alive: `TIME`")
 	f.BoolVar(&o.Subreaper, "subreaper", true, "make orphans children of run, not of PID 1")
 	return cmd

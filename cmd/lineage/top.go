@@ -45,7 +45,6 @@ one line for each change.`,
 	f.BoolVar(&o.ReadOnly, "read-only", false, "end nothing, whatever is pressed")
 	f.Var(&theme, "theme", "`THEME`: auto, dark, light, contrast or mono (default $LINEAGE_THEME, else auto; mono with NO_COLOR)")
 	f.Lookup("theme").DefValue = "" // the usage names it
-	cmd.RegisterFlagCompletionFunc("theme", cobra.FixedCompletions(ink.Themes, cobra.ShellCompDirectiveNoFileComp))
 	remote := a.hostFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		if o.Theme, err = a.topTheme(theme.Value, cmd.Flags().Changed("theme")); err != nil {

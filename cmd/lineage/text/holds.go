@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
@@ -26,21 +25,29 @@ func portText(p *Page, port *api.Port) string {
 	return fmt.Sprintf("listened on %s from %s until %s", display.Port(port), p.clock(port.Since), p.clock(port.Until))
 }
 
-// writeHolds says what a process holds, one a line.
-func writeHolds(p *Page, h *api.Holds) {
+// holdings says what a process holds, one a line, and what of it is not known.
+func holdings(p *Page, h *api.Holds) (lines, unknown []string) {
 	if h == nil {
-		return
+		return nil, nil
 	}
 	for i := range h.Ports {
-		p.Line("  %s", portText(p, &h.Ports[i]))
+		lines = append(lines, portText(p, &h.Ports[i]))
 	}
 	for i := range h.Locks {
-		p.Line("  holds %s", display.Lock(&h.Locks[i]))
+		lines = append(lines, "holds "+display.Lock(&h.Locks[i]))
 	}
 	for i := range h.Files {
-		p.Line("  has %s", fileText(&h.Files[i]))
+		lines = append(lines, "has "+fileText(&h.Files[i]))
 	}
-	for _, s := range h.Unknown {
+	return lines, h.Unknown
+}
+
+func writeHolds(p *Page, h *api.Holds) {
+	lines, unknown := holdings(p, h)
+	for _, line := range lines {
+		p.Line("  %s", line)
+	}
+	for _, s := range unknown {
 		p.Wrap(2, "not known of what it holds: "+display.Text(s))
 	}
 }
@@ -72,7 +79,7 @@ func Holders(found *api.Holders, what string, ancestors func(pid int) []api.Proc
 
 func writeHolders(p *Page, h *HoldersDocument, what string) {
 	what = display.Text(what)
-	with := together(h.Items)
+	with := together(p, h.Items)
 	for i := range h.Items {
 		w := &h.Items[i]
 		others, shown := with[i]
@@ -142,18 +149,22 @@ func writeOthers(p *Page, items []WhyDocument, others []int) {
 // together has for each holder that is shown the others that are named with it: they hold the
 // same, and it, or its own creator, started them. A server often has many that inherited its
 // socket.
-func together(items []WhyDocument) map[int][]int {
-	with := make(map[int][]int)
+func together(p *Page, items []WhyDocument) map[int][]int {
+	with, held := make(map[int][]int), make([]string, len(items))
+	for i := range items {
+		lines, unknown := holdings(p, items[i].Holds)
+		held[i] = strings.Join(append(lines, unknown...), "\n")
+	}
 	for i := range items {
 		top := i
 		for j := range items {
-			if holdSame(items[j].Holds, items[i].Holds) && above(&items[j], &items[top]) {
+			if held[j] == held[i] && above(&items[j], &items[top]) {
 				top = j
 			}
 		}
 		first := top
 		for j := range items[:top] {
-			if holdSame(items[j].Holds, items[i].Holds) && siblings(&items[j], &items[top]) {
+			if held[j] == held[i] && siblings(&items[j], &items[top]) {
 				first = j
 				break
 			}
@@ -204,19 +215,4 @@ func above(a, b *WhyDocument) bool {
 // siblings reports whether one member of a session started both.
 func siblings(a, b *WhyDocument) bool {
 	return a.Session != nil && sameSession(a, b) && creator(a) != (api.Ref{}) && creator(a) == creator(b)
-}
-
-// holdSame reports whether two processes hold the same, as far as it is known.
-func holdSame(a, b *api.Holds) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	at := func(a, b *time.Time) bool { return a == b || a != nil && b != nil && a.Equal(*b) }
-	return slices.EqualFunc(a.Ports, b.Ports, func(a, b api.Port) bool {
-		return a.Proto == b.Proto && a.Addr == b.Addr && a.Port == b.Port && a.Netns == b.Netns && at(a.Since, b.Since) && at(a.Until, b.Until)
-	}) && slices.EqualFunc(a.Locks, b.Locks, func(a, b api.Lock) bool {
-		return a.Type == b.Type && a.Mode == b.Mode && a.Path == b.Path
-	}) && slices.EqualFunc(a.Files, b.Files, func(a, b api.File) bool {
-		return a.Path == b.Path && a.Access == b.Access
-	}) && slices.Equal(a.Unknown, b.Unknown)
 }

@@ -40,43 +40,65 @@ func tabular(of func(*Page) table) *Listing {
 	}}
 }
 
-// SessionColumns are those of the list of sessions, HistoryColumns those of the list of ended ones. Root and
-// command may contain blanks, so no column that scripts cut at blanks comes after them.
+// SessionColumns are those of the list of sessions, HistoryColumns those of the list of ended ones.
 var (
-	SessionColumns = []string{
-		"id",
-		"name",
-		"state",
-		"live",
-		"orphans",
-		"zombies",
-		"cpu",
-		"cpus",
-		"rss",
-		"ports",
-		"age",
-		"evidence",
-		"container",
-		"idle",
-		"event",
-		"uid",
-		"parent",
-		"peak",
-		"forks",
-		"grace",
-		"level",
-		"started",
-		"ended",
-		"duration",
-		"reason",
-		"verdict",
-		"processes",
-		"root",
-		"command",
-	}
+	SessionColumns = columns(sessionRow(&Page{}, &api.Session{}))
 	HistoryColumns = []string{"id", "name", "ended", "duration", "reason", "verdict", "processes", "cpu",
 		"started", "uid", "parent", "peak", "level", "root", "command"}
 )
+
+// cell is a part of a row: its column, its text, and the colour of that.
+type cell struct{ column, text, color string }
+
+func columns(row []cell) (names []string) {
+	for _, c := range row {
+		names = append(names, c.column)
+	}
+	return names
+}
+
+// sessionRow is a session in the list. Root and command may contain blanks, so no column that scripts cut at blanks
+// comes after them.
+func sessionRow(p *Page, s *api.Session) []cell {
+	root, command, ended := "-", "-", p.word(s.Ended)
+	if s.Root != nil {
+		root, command = rootName(p, s.Root), p.command(display.Began(s.Root))
+	}
+	if p.cuts() {
+		ended = p.clock(s.Ended)
+	}
+	return []cell{
+		{"id", s.ID, bold},
+		{"name", cmp.Or(s.Name, containerName(s), "-"), ""},
+		{"state", stateText(s), stateColor(s)},
+		{"live", fmt.Sprint(s.Live), ""},
+		{"orphans", fmt.Sprint(s.Orphans), ""},
+		{"zombies", fmt.Sprint(s.Zombies), ""},
+		{"cpu", display.CPU(s.CPUSeconds), ""},
+		{"cpus", fmt.Sprintf("%.1f", s.CPUs), ""},
+		{"rss", memory(s), ""},
+		{"ports", ports(s.Ports), ""},
+		{"age", age(p, s), ""},
+		{"evidence", cmp.Or(s.Evidence, "-"), ""},
+		{"container", cmp.Or(s.Container.String(), "-"), ""},
+		{"idle", idle(s), ""},
+		{"event", p.since(s.LastEvent), ""},
+		{"uid", fmt.Sprint(s.UID), ""},
+		{"parent", cmp.Or(s.Parent, "-"), ""},
+		{"peak", fmt.Sprint(s.Peak), ""},
+		{"forks", fmt.Sprint(s.Forks), ""},
+		{"grace", grace(s), ""},
+		{"level", fmt.Sprint(s.Level), ""},
+		{"started", p.word(s.Started), ""},
+		{"ended", ended, ""},
+		{"duration", lasted(s), ""},
+		{"reason", cmp.Or(s.EndReason, "-"), ""},
+		{"verdict", cmp.Or(string(s.Verdict), "-"), verdictColors[s.Verdict]},
+		{"processes", fmt.Sprint(s.Forks + 1 + s.Joined), ""},
+		{"root", root, ""},
+		{"command", command, ""},
+	}
+}
 
 func sessionsTable(p *Page, sessions []api.Session) table {
 	t := table{
@@ -84,53 +106,12 @@ func sessionsTable(p *Page, sessions []api.Session) table {
 		wide: "CONTAINER IDLE EVENT UID PARENT PEAK FORKS GRACE LEVEL STARTED ENDED DURATION REASON VERDICT PROCESSES COMMAND",
 	}
 	t.row(header(SessionColumns)...)
-	ended := p.word
-	if p.cuts() {
-		ended = p.clock
-	}
 	for i := range sessions {
-		s := &sessions[i]
-		root, command := "-", "-"
-		if s.Root != nil {
-			root, command = rootName(p, s.Root), p.command(display.Began(s.Root))
+		var texts, colors []string
+		for _, c := range sessionRow(p, &sessions[i]) {
+			texts, colors = append(texts, c.text), append(colors, c.color)
 		}
-		colors := make([]string, len(SessionColumns))
-		colors[0], colors[2], colors[slices.Index(SessionColumns, "verdict")] = bold, stateColor(s), verdictColors[s.Verdict]
-		t.paintedRow(
-			colors,
-			s.ID,
-			cmp.Or(s.Name, containerName(s), "-"),
-			stateText(s),
-			fmt.Sprint(s.Live),
-			fmt.Sprint(s.Orphans),
-			fmt.Sprint(s.Zombies),
-			display.CPU(s.CPUSeconds),
-			fmt.Sprintf("%.1f", s.CPUs),
-			memory(s),
-			ports(s.Ports),
-			age(p, s),
-			cmp.Or(s.Evidence, "-"),
-			cmp.Or(
-				s.Container.String(),
-				"-",
-			),
-			idle(s),
-			p.since(s.LastEvent),
-			fmt.Sprint(s.UID),
-			cmp.Or(s.Parent, "-"),
-			fmt.Sprint(s.Peak),
-			fmt.Sprint(s.Forks),
-			grace(s),
-			fmt.Sprint(s.Level),
-			p.word(s.Started),
-			ended(s.Ended),
-			lasted(s),
-			cmp.Or(s.EndReason, "-"),
-			cmp.Or(string(s.Verdict), "-"),
-			fmt.Sprint(s.Forks+1+s.Joined),
-			root,
-			command,
-		)
+		t.paintedRow(colors, texts...)
 	}
 	return t
 }

@@ -59,7 +59,7 @@ one line for each change.`,
 		case len(*remote) > view.MostHosts:
 			return exit.Usage("top: %d hosts are too many: at most %d can be watched at once", len(*remote), view.MostHosts)
 		case !a.fullScreen():
-			return a.answer(cmd.Context(), *remote, "table", a.askTree(sel.OrAll(), false, false))
+			return a.answer(cmd.Context(), *remote, "table", askTree(sel.OrAll(), false))
 		}
 		return a.liveTop(cmd.Context(), *remote, o)
 	}

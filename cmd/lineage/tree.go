@@ -12,7 +12,7 @@ import (
 )
 
 func (a *app) treeCommand() *cobra.Command {
-	var all, calls bool
+	var all bool
 	cmd := &cobra.Command{
 		Use:   "tree [SESSION...]",
 		Short: "Show sessions as trees, with dead ancestors and orphans",
@@ -25,26 +25,24 @@ every live session.`,
   lineage tree 4130             # what process 4130 started`,
 		ValidArgsFunction: a.completeSession("live"),
 	}
-	f := cmd.Flags()
-	f.BoolVarP(&all, "all", "a", false, "exited processes too that have no live descendant")
-	f.BoolVar(&calls, "calls", false, "group processes by the tool call that started them")
+	cmd.Flags().BoolVarP(&all, "all", "a", false, "exited processes too that have no live descendant")
 	sel := flags.Selection(cmd, a.host.euid)
 	format := formatFlag(cmd)
 	remote := a.hostFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return a.answer(cmd.Context(), *remote, format.Value, a.askTree(sel.OrAll(), all, calls))
+		return a.answer(cmd.Context(), *remote, format.Value, askTree(sel.OrAll(), all))
 	}
 	return cmd
 }
 
 // askTree asks for the trees that are selected.
-func (a *app) askTree(sel *api.Selection, all, calls bool) query.Asker {
+func askTree(sel *api.Selection, all bool) query.Asker {
 	return func(ctx context.Context, c api.Client) (*text.Listing, error) {
 		trees, err := query.Trees(ctx, c, sel, all)
 		if err != nil {
 			return nil, err
 		}
-		l := text.Trees(trees, sel.One() && len(trees) == 1, calls)
+		l := text.Trees(trees, sel.One() && len(trees) == 1)
 		if len(trees) == 0 {
 			l.Empty = `no live session; "lineage run -- CMD" starts one`
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
@@ -114,43 +113,4 @@ func TestTreeTellsSandboxes(t *testing.T) {
 	f.Has.Trees = map[string]*api.Tree{f.Has.Sessions[0].ID: {Session: &f.Has.Sessions[0], Roots: []api.Ref{ref(1)}, Nodes: []api.Node{{Process: live(1, "firecracker")}}}}
 	_, stdout, _ := newWorld(t, f).run("tree", f.Has.Sessions[0].ID)
 	require.Contains(t, stdout, "1 firecracker  virtual machine, what runs inside is not seen\n")
-}
-
-// With --calls what a tool call started is below the call, also where its creator is shown elsewhere. Every
-// process is drawn once.
-func TestTreeByCall(t *testing.T) {
-	f := newFake()
-	node := func(pid, creator int, calls ...string) api.Node {
-		n := api.Node{Process: live(pid, fmt.Sprintf("p%d", pid))}
-		if creator != 0 {
-			n.Creator = new(ref(creator))
-		}
-		for _, id := range calls {
-			n.Calls = append(n.Calls, api.Call{ID: id, Tool: "Bash", Claimed: true})
-		}
-		return n
-	}
-	nodes := []api.Node{node(1, 0), node(2, 1), node(3, 1, "one"), node(4, 3, "one"), node(5, 1, "two"), node(6, 1, "one", "two"), node(7, 4, "inner"), node(8, 9, "one")}
-	for i := range nodes {
-		for _, n := range nodes {
-			if n.Creator != nil && *n.Creator == nodes[i].Ref {
-				nodes[i].Children = append(nodes[i].Children, n.Ref)
-			}
-		}
-	}
-	f.Has.Trees = map[string]*api.Tree{f.Has.Sessions[0].ID: {Session: &f.Has.Sessions[0], Roots: []api.Ref{ref(1)}, Nodes: nodes}}
-	code, stdout, stderr := newWorld(t, f).run("tree", f.Has.Sessions[0].ID, "--calls")
-	var got []string
-	for line := range strings.Lines(stdout) {
-		if w := strings.Fields(line); strings.Contains(line, "tool call") && !strings.Contains(line, " p") {
-			got = append(got, strings.TrimSpace(line))
-		} else if at := strings.Index(line, " p"); at >= 0 && len(w) > 2 {
-			got = append(got, strings.TrimLeft(line[:at], "│├└─●○? LRSX"))
-		}
-	}
-	want := []string{"1", "2", "tool call Bash one (claimed)", "3", "4", "8", "tool call Bash two (claimed)", "5",
-		"one of 2 tool calls: Bash one, Bash two (claimed)", "6", "tool call Bash inner (claimed)", "7"}
-	if code != 0 || stderr != "" || !slices.Equal(got, want) {
-		t.Errorf("exit %d, %s\n%q, want\n%q\n%s", code, stderr, got, want, stdout)
-	}
 }

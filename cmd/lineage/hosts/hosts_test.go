@@ -192,7 +192,7 @@ func TestList(t *testing.T) {
 		"web1\n":                               "contains blanks",
 		"web\x1b[0m":                           "control characters",
 		strings.Repeat("a", 256):               "longer than 255 bytes",
-		"@" + dir + "/none":                    "hosts, @FILE or @GROUP; open",
+		"@" + dir + "/none":                    "open ",
 		"@" + fifo:                             "no host is in",
 		"@/dev/zero":                           "/dev/zero is larger than 1 MiB",
 		"@" + write("empty", "#\n"):            "no host is in",

@@ -63,61 +63,52 @@ func (l layout) open(first *hujson.Value, between *hujson.Extra, depth int) {
 	*between = hujson.Extra(l.line(depth - 1))
 }
 
-// removeMember removes a member. Comments around it stay.
+// removeMember removes a member. Comments around it, and in an empty object or array, stay.
 func removeMember(o *hujson.Object, name string) {
-	i := slices.IndexFunc(o.Members, func(m hujson.ObjectMember) bool {
-		n, ok := m.Name.Value.(hujson.Literal)
-		return ok && n.String() == name
-	})
+	i := memberAt(o, name)
 	m := o.Members[i]
-	o.Members = slices.Delete(o.Members, i, i+1)
-	around := comments(m.Name.BeforeExtra, m.Name.AfterExtra, m.Value.BeforeExtra, between(m.Value), m.Value.AfterExtra)
-	if i < len(o.Members) {
-		o.Members[i].Name.BeforeExtra = append(around, o.Members[i].Name.BeforeExtra...)
-		return
+	var within hujson.Extra
+	switch x := m.Value.Value.(type) {
+	case *hujson.Object:
+		within = x.AfterExtra
+	case *hujson.Array:
+		within = x.AfterExtra
 	}
-	var last *hujson.Value
-	if i > 0 {
-		last = &o.Members[i-1].Value
-	}
-	closed(last, &o.AfterExtra, around, m.Value.AfterExtra != nil)
+	remove(&o.Members, i, func(m *hujson.ObjectMember) (*hujson.Extra, *hujson.Value) { return &m.Name.BeforeExtra, &m.Value }, &o.AfterExtra,
+		m.Name.AfterExtra, m.Value.BeforeExtra, within)
 }
 
 // removeElement does the same in an array.
 func removeElement(list *hujson.Array, i int) {
-	v := list.Elements[i]
-	list.Elements = slices.Delete(list.Elements, i, i+1)
-	around := comments(v.BeforeExtra, v.AfterExtra)
-	if i < len(list.Elements) {
-		list.Elements[i].BeforeExtra = append(around, list.Elements[i].BeforeExtra...)
-		return
-	}
-	var last *hujson.Value
-	if i > 0 {
-		last = &list.Elements[i-1]
-	}
-	closed(last, &list.AfterExtra, around, v.AfterExtra != nil)
+	remove(&list.Elements, i, func(v *hujson.Value) (*hujson.Extra, *hujson.Value) { return &v.BeforeExtra, v }, &list.AfterExtra)
 }
 
-// closed fixes the end after the last value was removed: now another value is the last, or
-// none. A comma after the last value stays, and none is added: hujson would write one if the
-// value has an extra after it.
-func closed(last *hujson.Value, end *hujson.Extra, around hujson.Extra, comma bool) {
+// remove removes one of all, of which parts gives the value and what is before it; end is what is behind the last
+// one. A comma after the last value stays, and none is added: hujson would write one if the value has an extra after it.
+func remove[T any](all *[]T, i int, parts func(*T) (*hujson.Extra, *hujson.Value), end *hujson.Extra, within ...hujson.Extra) {
+	before, v := parts(&(*all)[i])
+	after := v.AfterExtra
+	around := comments(slices.Concat([]hujson.Extra{*before}, within, []hujson.Extra{after})...)
+	*all = slices.Delete(*all, i, i+1)
 	switch {
-	case last == nil:
+	case i < len(*all):
+		next, _ := parts(&(*all)[i])
+		*next = append(around, *next...)
+		return
+	case i == 0:
 		*end = append(around, comments(*end)...)
 		if n := len(*end); n > 0 && (*end)[n-1] != '\n' {
 			*end = append(*end, '\n') // the comment may need the rest of its line
 		}
-	case comma:
-		last.AfterExtra = append(last.AfterExtra, around...)
-		if last.AfterExtra == nil {
-			last.AfterExtra = hujson.Extra{}
-		}
-	default:
-		*end = slices.Concat(last.AfterExtra, around, *end)
-		last.AfterExtra = nil
+		return
 	}
+	_, last := parts(&(*all)[i-1])
+	if after != nil {
+		last.AfterExtra = append(append(hujson.Extra{}, last.AfterExtra...), around...)
+		return
+	}
+	*end = slices.Concat(last.AfterExtra, around, *end)
+	last.AfterExtra = nil
 }
 
 // comments joins the extras that contain comments, unchanged.
@@ -128,15 +119,4 @@ func comments(all ...hujson.Extra) (found hujson.Extra) {
 		}
 	}
 	return found
-}
-
-// between is what an empty object or array has between its brackets.
-func between(v hujson.Value) hujson.Extra {
-	switch x := v.Value.(type) {
-	case *hujson.Object:
-		return x.AfterExtra
-	case *hujson.Array:
-		return x.AfterExtra
-	}
-	return nil
 }

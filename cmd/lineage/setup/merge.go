@@ -165,17 +165,12 @@ func groupOf(v hujson.Value) (g group) {
 	return g
 }
 
-// member is the value of a name; an error if the object has the name twice.
-func member(o *hujson.Object, name string) (found *hujson.Value, err error) {
-	for i := range o.Members {
-		if n, ok := o.Members[i].Name.Value.(hujson.Literal); ok && n.String() == name {
-			if found != nil {
-				return nil, fmt.Errorf("invalid: %q is there twice", name)
-			}
-			found = &o.Members[i].Value
-		}
-	}
-	return found, nil
+// memberAt is where the first member of a name is; -1: there is none.
+func memberAt(o *hujson.Object, name string) int {
+	return slices.IndexFunc(o.Members, func(m hujson.ObjectMember) bool {
+		n, ok := m.Name.Value.(hujson.Literal)
+		return ok && n.String() == name
+	})
 }
 
 func objectIn(o *hujson.Object, name string) (*hujson.Object, error) {
@@ -186,13 +181,16 @@ func arrayIn(o *hujson.Object, name string) (*hujson.Array, error) {
 	return valueIn[*hujson.Array](o, name, "array")
 }
 
-// valueIn is the value of a name, nil if there is none, an error if it has another type.
+// valueIn is the value of a name, nil if there is none, an error if it has another type, or the name is there twice.
 func valueIn[T hujson.ValueTrimmed](o *hujson.Object, name, kind string) (found T, err error) {
-	v, err := member(o, name)
-	if v == nil || err != nil {
-		return found, err
+	i := memberAt(o, name)
+	if i < 0 {
+		return found, nil
 	}
-	found, ok := v.Value.(T)
+	if memberAt(&hujson.Object{Members: o.Members[i+1:]}, name) >= 0 {
+		return found, fmt.Errorf("invalid: %q is there twice", name)
+	}
+	found, ok := o.Members[i].Value.Value.(T)
 	if !ok {
 		return found, fmt.Errorf("invalid: %q is not an %s", name, kind)
 	}

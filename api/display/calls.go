@@ -15,14 +15,7 @@ const (
 
 // CallNames are the ids of calls that may have started the same processes.
 func CallNames(calls []api.Call) string {
-	var ids []string
-	for _, c := range calls[:min(len(calls), mostCalls)] {
-		ids = append(ids, Text(c.ID))
-	}
-	if n := len(calls) - mostCalls; n > 0 {
-		ids = append(ids, fmt.Sprintf("%d more", n))
-	}
-	return strings.Join(ids, " or ")
+	return strings.Join(Some(calls, mostCalls, func(c *api.Call) string { return Text(c.ID) }), " or ")
 }
 
 // Took is how long calls took, from the first beginning to the last end, and when that was.
@@ -73,11 +66,5 @@ func Left(c *api.CallLeft, now time.Time, columns int) string {
 	if c.CPUs >= leastCPUs {
 		parts = append(parts, fmt.Sprintf("%.1f CPUs", c.CPUs))
 	}
-	for _, port := range c.Ports[:min(len(c.Ports), mostPorts)] {
-		parts = append(parts, fmt.Sprintf("port %d", port))
-	}
-	if n := len(c.Ports) - mostPorts; n > 0 {
-		parts = append(parts, fmt.Sprintf("%d more ports", n))
-	}
-	return strings.Join(parts, ", ")
+	return strings.Join(append(parts, Some(c.Ports, mostPorts, func(port *int) string { return fmt.Sprintf("port %d", *port) })...), ", ")
 }

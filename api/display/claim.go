@@ -13,19 +13,13 @@ const mostCalls = 3
 // Calls says which tool calls a process may belong to; "" if it has none. A member claimed
 // them, and chose the words.
 func Calls(calls []api.Call) string {
-	var named []string
-	for i := range calls[:min(len(calls), mostCalls)] {
-		named = append(named, Call(&calls[i]))
-	}
-	switch n := len(calls); {
-	case n == 0:
+	switch len(calls) {
+	case 0:
 		return ""
-	case n == 1:
-		return "tool call " + named[0] + " (claimed)"
-	case n > mostCalls:
-		named = append(named, fmt.Sprintf("%d more", n-mostCalls))
+	case 1:
+		return "tool call " + Call(&calls[0]) + " (claimed)"
 	}
-	return fmt.Sprintf("one of %d tool calls: %s (claimed)", len(calls), strings.Join(named, ", "))
+	return fmt.Sprintf("one of %d tool calls: %s (claimed)", len(calls), strings.Join(Some(calls, mostCalls, Call), ", "))
 }
 
 // Call is the tool and the id of a call.

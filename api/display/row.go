@@ -70,21 +70,23 @@ type Note struct {
 
 // together makes one row of many that say the same, and leaves out rows that are too many.
 func (n *Names) together(rows []Row) (all []Row, notes []Note) {
-	equal, first, rest := map[Said]int{}, map[Said]int{}, map[string]int{}
-	for i := range rows {
-		equal[rows[i].Said]++
-	}
-	for _, r := range rows {
-		at, known := first[r.Said]
-		switch many := equal[r.Said] > Equal && !r.alone && !n.Exact; {
-		case many && known:
-			all[at].Refs = append(all[at].Refs, r.Refs...)
+	rest := map[string]int{}
+	for _, like := range Alike(rows, func(r *Row) (Said, int) {
+		if r.alone || n.Exact {
+			return r.Said, 0
+		}
+		return r.Said, Equal + 1
+	}) {
+		r := like[0]
+		if !r.alone && n.Most > 0 && len(all) >= n.Most {
+			rest[r.How] += len(like)
 			continue
-		case !r.alone && n.Most > 0 && len(all) >= n.Most:
-			rest[r.How]++
-			continue
-		case many:
-			first[r.Said], r.PID = len(all), fmt.Sprintf("×%d", equal[r.Said])
+		}
+		if len(like) > 1 {
+			r.Refs, r.PID = nil, fmt.Sprintf("×%d", len(like))
+			for _, x := range like {
+				r.Refs = append(r.Refs, x.Refs...)
+			}
 		}
 		all = append(all, r)
 	}
@@ -92,4 +94,38 @@ func (n *Names) together(rows []Row) (all []Row, notes []Note) {
 		notes = append(notes, Note{Text: strings.TrimSuffix(fmt.Sprintf("… %d more: %s", rest[how], how), ": ")})
 	}
 	return all, notes
+}
+
+// Alike puts those together, at the place of the first, that have the same key, if they are at least so many;
+// 0: it is alone.
+func Alike[T any, K comparable](all []T, key func(*T) (K, int)) (groups [][]T) {
+	counts, at := map[K]int{}, map[K]int{}
+	for i := range all {
+		if k, least := key(&all[i]); least > 0 {
+			counts[k]++
+		}
+	}
+	for i := range all {
+		k, least := key(&all[i])
+		if least > 0 && counts[k] >= least {
+			if n, known := at[k]; known {
+				groups[n] = append(groups[n], all[i])
+				continue
+			}
+			at[k] = len(groups)
+		}
+		groups = append(groups, all[i:i+1:i+1])
+	}
+	return groups
+}
+
+// Some are names of the first of all, and how many more there are.
+func Some[T any](all []T, most int, name func(*T) string) (named []string) {
+	for i := range all[:min(len(all), most)] {
+		named = append(named, name(&all[i]))
+	}
+	if n := len(all) - most; n > 0 {
+		named = append(named, fmt.Sprintf("%d more", n))
+	}
+	return named
 }

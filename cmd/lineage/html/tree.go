@@ -2,6 +2,7 @@ package html
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -63,7 +64,7 @@ type row struct {
 	Open    bool
 
 	tree  *tree
-	list  []item // what is below it
+	list  [][]*process // what is below it, those that are equal together
 	depth int
 }
 
@@ -76,12 +77,6 @@ type equal struct {
 // tag is a word about a process; Class is a class of style.css.
 type tag struct{ Class, Text string }
 
-// item is one process, or several equal ones.
-type item struct {
-	x     *process
-	equal []*process // with x; nil: it is alone
-}
-
 // Rows are the processes without a creator on the page.
 func (t *tree) Rows() []row { return t.rows(t.items(t.children[nil]), 0) }
 
@@ -89,11 +84,11 @@ func (t *tree) Rows() []row { return t.rows(t.items(t.children[nil]), 0) }
 // in memory as rows.
 func (r *row) Rows() []row { return r.tree.rows(r.list, r.depth+1) }
 
-func (t *tree) rows(list []item, depth int) []row {
+func (t *tree) rows(list [][]*process, depth int) []row {
 	if len(list) <= maxRows {
 		rows := make([]row, len(list))
 		for i := range list {
-			rows[i] = t.row(&list[i], depth)
+			rows[i] = t.row(list[i], depth)
 		}
 		return rows
 	}
@@ -106,66 +101,39 @@ func (t *tree) rows(list []item, depth int) []row {
 		part := list[from:min(from+size, len(list))]
 		n := 0
 		for i := range part {
-			n += max(len(part[i].equal), 1)
+			n += len(part[i])
 		}
-		first, last := part[0], part[len(part)-1]
-		rows = append(rows, row{Head: fmt.Sprintf("%d … %d", first.x.PID, last.x.PID), Command: display.Count(n, "process", "processes"),
-			At: t.scale.after(first.x.start()), Fold: true, tree: t, list: part, depth: depth})
+		first, last := part[0][0], part[len(part)-1][0]
+		rows = append(rows, row{Head: fmt.Sprintf("%d … %d", first.PID, last.PID), Command: display.Count(n, "process", "processes"),
+			At: t.scale.after(first.start()), Fold: true, tree: t, list: part, depth: depth})
 	}
 	return rows
 }
 
-// items are processes, of which those that are equal are one item.
-func (t *tree) items(list []*process) []item {
-	if len(list) < fewest {
-		return single(list)
-	}
-	groups := make(map[likeness][]*process)
-	for _, x := range list {
-		if k, ok := t.likeness(x); ok {
-			groups[k] = append(groups[k], x)
-		}
-	}
-	var all []item
-	for _, x := range list {
-		k, ok := t.likeness(x)
-		switch g := groups[k]; {
-		case !ok || len(g) < fewest:
-			all = append(all, item{x: x})
-		case g[0] == x:
-			all = append(all, item{x, g})
-		}
-	}
-	return all
-}
-
-func single(list []*process) []item {
-	all := make([]item, len(list))
-	for i, x := range list {
-		all[i].x = x
-	}
-	return all
-}
+// items are processes, of which those that are equal are together.
+func (t *tree) items(list []*process) [][]*process { return display.Alike(list, t.likeness) }
 
 // likeness is what equal processes have in common.
 type likeness struct{ command, end, calls, session string }
 
-// likeness reports also whether a process may be one of several.
-func (t *tree) likeness(x *process) (likeness, bool) {
+func (t *tree) likeness(of **process) (likeness, int) {
+	x, least := *of, fewest
+	if len(t.children[x]) > 0 || x.dropped > 0 || x.unusual() || t.leftover(x) {
+		least = 0
+	}
 	end, _ := x.ending()
-	return likeness{x.command, end, x.calls, x.Session},
-		len(t.children[x]) == 0 && x.dropped == 0 && !x.unusual() && !t.leftover(x)
+	return likeness{x.command, end, x.calls, x.Session}, least
 }
 
 // row describes a process, or several equal ones.
-func (t *tree) row(it *item, depth int) row {
-	x := it.x
+func (t *tree) row(like []*process, depth int) row {
+	x := like[0]
 	r := row{Head: fmt.Sprint(x.PID), Command: clip(x.command, t.limit), At: t.scale.after(x.start()), tree: t, depth: depth, Anchor: t.anchors[x]}
 	r.End, r.Class = x.ending()
-	if n := len(it.equal); n > 0 {
+	if n := len(like); n > 1 {
 		r.Head, r.Fold = fmt.Sprintf("×%d", n), true
 		r.Anchor, r.Equal = 0, make([]equal, n)
-		for i, e := range it.equal {
+		for i, e := range like {
 			r.Equal[i] = equal{t.anchors[e], fmt.Sprintf("%d  %s  %s", e.PID, t.scale.after(e.start()), t.lasted(e))}
 		}
 		return r
@@ -181,7 +149,7 @@ func (t *tree) row(it *item, depth int) row {
 	if below := t.children[x]; depth < maxDepth {
 		r.list = t.items(below)
 	} else if depth == maxDepth {
-		r.list = single(t.below(x))
+		r.list = slices.Collect(slices.Chunk(t.below(x), 1))
 		r.Notes = append(r.Notes, "All below it in one list: the tree is deeper than can be shown.")
 	} else if c := x.creator; c != nil {
 		r.Tags = append(r.Tags, tag{"", fmt.Sprintf("by %d", c.PID)})

@@ -70,23 +70,16 @@ func (d *drawing) draw() {
 // steps returns the rows for refs in reverse order. Equal processes without children share the
 // row of the first of them: exited ones, and live ones if they are many.
 func (d *drawing) steps(refs []api.Ref, depth int, lines []string) []step {
-	var steps []step
-	first := map[string]int{} // by what they have in common, in steps
-	equal := d.equal(refs)
+	var nodes []*api.Node
 	for _, ref := range refs {
-		n, ok := d.nodes[ref]
-		if !ok || d.drawn[ref] {
-			continue
+		if n, ok := d.nodes[ref]; ok && !d.drawn[ref] {
+			d.drawn[ref] = true
+			nodes = append(nodes, n)
 		}
-		d.drawn[ref] = true
-		if same := d.leaf(n); equal[same] > display.Equal || equal[same] > 1 && n.State == api.StateExited {
-			if at, ok := first[same]; ok {
-				steps[at].times++
-				continue
-			}
-			first[same] = len(steps)
-		}
-		steps = append(steps, step{node: n, times: 1, depth: depth, lines: lines})
+	}
+	var steps []step
+	for _, like := range display.Alike(nodes, d.likeness) {
+		steps = append(steps, step{node: like[0], times: len(like), depth: depth, lines: lines})
 	}
 	if len(steps) > 0 {
 		steps[len(steps)-1].last = true
@@ -95,29 +88,18 @@ func (d *drawing) steps(refs []api.Ref, depth int, lines []string) []step {
 	return steps
 }
 
-// equal counts processes by what they have in common.
-func (d *drawing) equal(refs []api.Ref) map[string]int {
-	counts := map[string]int{}
-	for _, ref := range refs {
-		if n, ok := d.nodes[ref]; ok && !d.drawn[ref] {
-			counts[d.leaf(n)]++
-		}
-	}
-	delete(counts, "")
-	return counts
-}
-
-// leaf is what a process without children has in common with those that share its row; "" for
-// all others.
-func (d *drawing) leaf(n *api.Node) string {
+// likeness is what a process without children has in common with those that share its row, if they are at least so
+// many; 0: it shares none.
+func (d *drawing) likeness(of **api.Node) (same string, least int) {
+	n := *of
 	if len(n.Children) > 0 || d.p.Wide {
-		return ""
+		return "", 0
 	}
 	about := display.HowEnded(&n.Process)
-	if n.State != api.StateExited {
-		about = d.notes(&n.Process)
+	if least = 2; n.State != api.StateExited {
+		about, least = d.notes(&n.Process), display.Equal+1
 	}
-	return strings.Join(append([]string{string(n.State), n.Comm, about}, n.Argv...), "\x00")
+	return strings.Join(append([]string{string(n.State), n.Comm, about}, n.Argv...), "\x00"), least
 }
 
 func (d *drawing) row(s step) {

@@ -51,13 +51,9 @@ func unreaped(items []api.Orphan) string {
 	if len(parents) == 0 {
 		return ""
 	}
-	var names []string
-	for _, r := range parents[:min(len(parents), mostParents)] {
-		names = append(names, fmt.Sprintf("%d %s (%d)", r.PID, display.Text(r.Comm), zombies[r.Ref]))
-	}
-	if n := len(parents) - mostParents; n > 0 {
-		names = append(names, fmt.Sprintf("%d more", n))
-	}
+	names := display.Some(parents, mostParents, func(r **api.Process) string {
+		return fmt.Sprintf("%d %s (%d)", (*r).PID, display.Text((*r).Comm), zombies[(*r).Ref])
+	})
 	return "zombies go when their parent waits for them: mend, restart or end " + strings.Join(names, ", ")
 }
 

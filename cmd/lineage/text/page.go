@@ -134,19 +134,16 @@ func (p *Page) clock(t *time.Time) string {
 }
 
 // stamp is a date with time and zone, even for today.
-func (p *Page) stamp(t *time.Time) string {
+func (p *Page) stamp(t *time.Time) string { return p.format(t, "2006-01-02 15:04:05 MST") }
+
+// word is a stamp without a blank.
+func (p *Page) word(t *time.Time) string { return p.format(t, time.RFC3339) }
+
+func (p *Page) format(t *time.Time, layout string) string {
 	if t == nil {
 		return "-" // not known for a session that a reboot ended
 	}
-	return t.In(p.Now.Location()).Format("2006-01-02 15:04:05 MST")
-}
-
-// word is a stamp without a blank.
-func (p *Page) word(t *time.Time) string {
-	if t == nil {
-		return "-"
-	}
-	return t.In(p.Now.Location()).Format(time.RFC3339)
+	return t.In(p.Now.Location()).Format(layout)
 }
 
 // since shows how long ago t was.

@@ -58,7 +58,7 @@ func Living(s *api.Session) []string {
 	parts := []string{fmt.Sprintf("%d live", s.Live)}
 	for i, n := range []int{s.Orphans, s.Leftovers, s.Zombies} {
 		if what := []string{"orphan", "leftover", "zombie"}[i]; n > 0 {
-			parts = append(parts, Count(n, what, what+"s"))
+			parts = append(parts, Count(n, what))
 		}
 	}
 	return parts

@@ -14,7 +14,7 @@ func lost(ev *api.Event) string {
 	if ev.Count == 0 {
 		return "no events are kept from before this time (" + Text(ev.Where) + ")"
 	}
-	what := Count(int(ev.Count), "event", "events")
+	what := Count(int(ev.Count), "event")
 	if ev.SinceNS != 0 && ev.UntilNS >= ev.SinceNS {
 		what += " in " + time.Duration(ev.UntilNS-ev.SinceNS).Round(time.Millisecond).String()
 	}

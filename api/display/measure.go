@@ -2,6 +2,7 @@ package display
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -65,10 +66,17 @@ func CPU(seconds float64) string {
 	return Age(time.Duration(seconds * float64(time.Second)))
 }
 
-// Count is a number and its noun.
-func Count(n int, one, many string) string {
-	if n == 1 {
+// Count is a number and its noun; many are several, unless that is one with -s or -es.
+func Count(n int, one string, many ...string) string {
+	switch {
+	case n == 1:
 		return "1 " + one
+	case len(many) > 0:
+		one = many[0]
+	case strings.HasSuffix(one, "s"):
+		one += "es"
+	default:
+		one += "s"
 	}
-	return fmt.Sprintf("%d %s", n, many)
+	return fmt.Sprintf("%d %s", n, one)
 }

@@ -87,7 +87,7 @@ func Verdict(r *api.Report) string {
 
 func verdict(r *api.Report) (verdict, sum string) {
 	ended, members := Ended(r)
-	all, took := Count(members, "process", "processes"), Duration(time.Duration(r.DurationMS*float64(time.Millisecond)))
+	all, took := Count(members, "process"), Duration(time.Duration(r.DurationMS*float64(time.Millisecond)))
 	verdict = "ended, " + Text(r.Verdict)
 	switch {
 	case r.Verdict == "" && r.State == api.StateActive:
@@ -95,7 +95,7 @@ func verdict(r *api.Report) (verdict, sum string) {
 	case r.Verdict == "":
 		return "still ending", fmt.Sprintf("%d of %s dead after %s", ended, all, took)
 	case r.State == api.StateActive && r.Verdict == api.VerdictLeft: // run --on-exit report
-		return "nothing was ended", fmt.Sprintf("the session continues with %s", Count(r.Left, "process", "processes"))
+		return "nothing was ended", fmt.Sprintf("the session continues with %s", Count(r.Left, "process"))
 	case r.Verdict == api.VerdictUnknown:
 		return verdict, "no proof that nothing is left: " + Text(cmp.Or(r.VerdictWhy, "the daemon does not say why"))
 	case r.Verdict != api.VerdictClean:
@@ -162,7 +162,7 @@ func AfterEnd(r *api.Report, n *Names) (notes []Note) {
 			case tone == Warn:
 				note.Text += by(p.PID)
 			case what == "":
-				note.Text = fmt.Sprintf("%s has %s in TIME_WAIT", Port(p), Count(p.Connections, "connection", "connections"))
+				note.Text = fmt.Sprintf("%s has %s in TIME_WAIT", Port(p), Count(p.Connections, "connection"))
 			}
 			notes = append(notes, note)
 		}

@@ -183,7 +183,7 @@ func (a *app) printOpened(cmd *cobra.Command, format string, s *api.Session, how
 			if s.Name != "" {
 				name += " (" + display.Text(s.Name) + ")"
 			}
-			line := fmt.Sprintf("session %s: %s %s", name, display.Count(s.Live, "process", "processes"), how)
+			line := fmt.Sprintf("session %s: %s %s", name, display.Count(s.Live, "process"), how)
 			if s.Until != nil {
 				line += " until " + s.Until.Local().Format(time.DateTime)
 			}

@@ -63,8 +63,8 @@ func (c *policyCheck) take(p *policy.Policy, now time.Time, unrefused func() boo
 
 func (c *policyCheck) String() string {
 	return fmt.Sprintf("%s: ok, mode %s, %s, %s, %s", display.Text(c.File), c.Mode,
-		display.Count(c.Rules["agents"], "agent rule", "agent rules"),
-		display.Count(c.Rules["containers"], "rule for containers", "rules for containers"), display.Count(c.Rules["keep"], "keep rule", "keep rules"))
+		display.Count(c.Rules["agents"], "agent rule"),
+		display.Count(c.Rules["containers"], "rule for containers", "rules for containers"), display.Count(c.Rules["keep"], "keep rule"))
 }
 
 func (a *app) policyCheckCommand() *cobra.Command {

@@ -22,7 +22,7 @@ func (e *Ender) ask(ctx context.Context, targets []*target, halt bool) error {
 		sessions++
 		processes += t.session.Live
 		p.Wrap(0, fmt.Sprintf("session %s: %s will get %s%s", name(t.session),
-			display.Count(t.session.Live, "process", "processes"), e.signals(t.session), listening(t.session)+e.activity(t.session, e.Console.Now())))
+			display.Count(t.session.Live, "process"), e.signals(t.session), listening(t.session)+e.activity(t.session, e.Console.Now())))
 		tree, err := e.Client.Tree(ctx, t.session.ID, "ancestors")
 		if err != nil {
 			p.Line("  (not listed: %s)", display.Error(err))
@@ -36,14 +36,14 @@ func (e *Ender) ask(ctx context.Context, targets []*target, halt bool) error {
 		}
 		text.WriteListed(p, live)
 	}
-	count := display.Count(processes, "process", "processes")
+	count := display.Count(processes, "process")
 	switch {
 	case halt:
 		p.Wrap(
 			0,
 			fmt.Sprintf(
 				`%s with %s will end, and known agents die at their exec until "lineage halt --off"`,
-				display.Count(sessions, "session", "sessions"),
+				display.Count(sessions, "session"),
 				count,
 			),
 		)

@@ -82,7 +82,7 @@ func (e *Ender) askBranch(plan *api.Plan, how string) error {
 	}
 	p := e.Console.Page(e.Console.Stderr, false)
 	p.Wrap(0, fmt.Sprintf("%s in session %s: %s will get %s", text.BranchOf(plan),
-		display.Text(plan.Session), display.Count(len(plan.Processes), "process", "processes"), how))
+		display.Text(plan.Session), display.Count(len(plan.Processes), "process"), how))
 	branch := make([]*api.Process, len(plan.Processes))
 	for i := range plan.Processes {
 		branch[i] = &plan.Processes[i].Process

@@ -90,7 +90,7 @@ func (n *census) count(ctx context.Context) {
 func (n *census) text(now time.Time) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	what, live, total := display.Count(len(n.ending), "session", "sessions"), 0, 0
+	what, live, total := display.Count(len(n.ending), "session"), 0, 0
 	for _, s := range n.ending {
 		live, total = live+s.live, total+s.total
 		if len(n.ending) == 1 {

@@ -99,7 +99,7 @@ func (e *Ender) wait(ctx context.Context, targets []*target) {
 					}
 				}
 				mu.Unlock()
-				e.Console.Say("end: still ending %s; Ctrl-C again kills now", display.Count(pending, "session", "sessions"))
+				e.Console.Say("end: still ending %s; Ctrl-C again kills now", display.Count(pending, "session"))
 			}
 		}
 	}

@@ -67,7 +67,7 @@ func (p *Page) Event(ev *api.Event) {
 	case ev.Type == api.EventLost:
 		what := "events"
 		if ev.Count > 0 {
-			what = display.Count(int(ev.Count), "event", "events")
+			what = display.Count(int(ev.Count), "event")
 		}
 		p.clock.tick(uint64(ev.UntilNS), ev.Time)
 		p.gap(what + " missing: " + ev.Where)

@@ -86,7 +86,7 @@ func counted(c *api.Counted) string {
 	if c == nil {
 		return ""
 	}
-	s := fmt.Sprintf("%s in it, %d live, %d dying", display.Count(int(c.Births), "birth", "births"), c.Live, c.Dying)
+	s := fmt.Sprintf("%s in it, %d live, %d dying", display.Count(int(c.Births), "birth"), c.Live, c.Dying)
 	if c.Unentered > 0 {
 		s += fmt.Sprintf(", %d without room", c.Unentered)
 	}

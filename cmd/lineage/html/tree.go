@@ -104,7 +104,7 @@ func (t *tree) rows(list [][]*process, depth int) []row {
 			n += len(part[i])
 		}
 		first, last := part[0][0], part[len(part)-1][0]
-		rows = append(rows, row{Head: fmt.Sprintf("%d … %d", first.PID, last.PID), Command: display.Count(n, "process", "processes"),
+		rows = append(rows, row{Head: fmt.Sprintf("%d … %d", first.PID, last.PID), Command: display.Count(n, "process"),
 			At: t.scale.after(first.start()), Fold: true, tree: t, list: part, depth: depth})
 	}
 	return rows
@@ -202,7 +202,7 @@ func (t *tree) notes(x *process) (notes []string) {
 		say("%s", name(x.outcome.Why))
 	}
 	if x.dropped > 0 {
-		say("%s below it not shown", display.Count(x.dropped, "process", "processes"))
+		say("%s below it not shown", display.Count(x.dropped, "process"))
 	}
 	if t.shown > fullUpTo {
 		return notes

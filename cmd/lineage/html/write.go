@@ -151,7 +151,7 @@ func (p *Page) notes(c *content, r *api.Report, shown int) {
 		c.Parts = append(c.Parts, fact{"ports", "Ports"})
 	}
 	c.Parts = append(c.Parts, fact{"tree", "Processes"})
-	c.Shown = "All " + display.Count(shown, "process", "processes") + ", below the process that created each."
+	c.Shown = "All " + display.Count(shown, "process") + ", below the process that created each."
 	all := shown + p.members.dropped
 	if r != nil {
 		all = max(all, started(r, p.session))

@@ -50,7 +50,7 @@ func Sessions(ctx context.Context, c api.Client, sel *api.Selection, by string, 
 	l := text.Sessions(list)
 	switch {
 	case len(list.Items) == 0 && others > 0:
-		l.Empty = "no session; of " + display.Count(others, "session", "sessions") + " none is selected"
+		l.Empty = "no session; of " + display.Count(others, "session") + " none is selected"
 	case len(list.Items) == 0:
 		l.Empty = `no session; start one with "lineage run -- CMD"; ended ones: "ls -a"`
 	}

@@ -55,7 +55,7 @@ func callsTable(p *Page, list *api.Orphans) table {
 			ports(c.Ports), display.Runs(c, callCommand))
 	}
 	if list.MoreCalls > 0 {
-		t.row("…", "-", "-", "-", "-", "-", "-", "-", "-", "-", "-", display.Count(list.MoreCalls, "more call", "more calls"))
+		t.row("…", "-", "-", "-", "-", "-", "-", "-", "-", "-", "-", display.Count(list.MoreCalls, "more call"))
 	}
 	return t
 }

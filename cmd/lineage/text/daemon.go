@@ -40,7 +40,7 @@ func writeDaemon(p *Page, d *api.DaemonStatus) {
 	if st.Halt != nil {
 		fact("halt", red, display.HaltLine(st.Halt))
 	}
-	fact("sessions", "", fmt.Sprintf("%d live, %s", st.Sessions, display.Count(st.Live, "process", "processes")))
+	fact("sessions", "", fmt.Sprintf("%d live, %s", st.Sessions, display.Count(st.Live, "process")))
 	if c := st.SelfCheck; c != nil {
 		verdict, color := checked(p, c)
 		fact("self-check", color, verdict)

@@ -41,7 +41,7 @@ func Past(r *api.Report, t *api.Tree, leftOut int) *Listing {
 		p.Line("")
 		draw(p)
 		if leftOut > 0 {
-			p.Line("%s; --all shows them", display.Count(leftOut, "more process", "more processes"))
+			p.Line("%s; --all shows them", display.Count(leftOut, "more process"))
 		}
 	}
 	return l

@@ -100,7 +100,7 @@ func writeHolders(p *Page, h *HoldersDocument, what string) {
 		writeOutside(p, w)
 	}
 	if h.TimeWait > 0 {
-		p.Line("%s in TIME_WAIT", display.Count(h.TimeWait, "connection", "connections"))
+		p.Line("%s in TIME_WAIT", display.Count(h.TimeWait, "connection"))
 	}
 	if h.Hidden > 0 {
 		p.Line("%d more that you may not see; run with sudo", h.Hidden)

@@ -75,24 +75,18 @@ type visible struct{ w io.Writer }
 
 func hidden(r rune) bool { return r >= 0x7f && !unicode.IsPrint(r) }
 
-// jsonEscape writes a character as JSON has it.
-func jsonEscape(out []byte, r rune) []byte {
-	for _, unit := range utf16.AppendRune(nil, r) {
-		out = fmt.Appendf(out, `\u%04x`, unit)
-	}
-	return out
-}
-
 func (v visible) Write(b []byte) (int, error) {
 	if bytes.IndexFunc(b, hidden) < 0 {
 		return v.w.Write(b)
 	}
 	out := make([]byte, 0, len(b)+64)
 	for _, r := range string(b) {
-		if hidden(r) {
-			out = jsonEscape(out, r)
-		} else {
+		if !hidden(r) {
 			out = utf8.AppendRune(out, r)
+			continue
+		}
+		for _, unit := range utf16.AppendRune(nil, r) {
+			out = fmt.Appendf(out, `\u%04x`, unit)
 		}
 	}
 	if _, err := v.w.Write(out); err != nil {

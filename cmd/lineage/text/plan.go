@@ -54,7 +54,7 @@ func writePlan(p *Page, plan *api.Plan, how string) {
 		return
 	}
 	p.Wrap(0, p.paint(bold, fmt.Sprintf("%s: %s would get %s; nothing was sent", id,
-		display.Count(len(plan.Processes), "process", "processes"), how)))
+		display.Count(len(plan.Processes), "process"), how)))
 	p.list(display.Plan(plan, p.names(0)))
 	switch {
 	case plan.RefusedBy != "":

@@ -82,16 +82,16 @@ const pruned = 8 << 20
 // Text shows what a check found.
 func Text(v *api.Verification) *text.Listing {
 	return &text.Listing{Doc: v, Items: []any{v}, Text: func(p *text.Page) {
-		log := fmt.Sprintf("audit log: %s in %s", display.Count(v.Records, "record", "records"), display.Count(v.Files, "file", "files"))
+		log := fmt.Sprintf("audit log: %s in %s", display.Count(v.Records, "record"), display.Count(v.Files, "file"))
 		if v.First != nil && v.Last != nil {
 			log += fmt.Sprintf(", %s to %s", v.First.In(p.Now.Location()).Format(time.DateTime), v.Last.In(p.Now.Location()).Format(time.DateTime))
 		}
 		p.Wrap(0, log)
 		if v.Lost > 0 {
-			p.Wrap(2, display.Count(v.Lost, "record", "records")+" could not be written")
+			p.Wrap(2, display.Count(v.Lost, "record")+" could not be written")
 		}
 		if v.Incomplete > 0 {
-			p.Wrap(2, display.Count(v.Incomplete, "line", "lines")+" unfinished, where a daemon was killed")
+			p.Wrap(2, display.Count(v.Incomplete, "line")+" unfinished, where a daemon was killed")
 		}
 		receipts := fmt.Sprintf("receipts: %d", v.Receipts)
 		if v.Older > 0 {
@@ -116,7 +116,7 @@ func Text(v *api.Verification) *text.Listing {
 				0,
 				fmt.Sprintf(
 					"nothing was changed in what could be compared; %s could not: they are older than what the history or the log keeps, or no daemon ran",
-					display.Count(v.Unchecked, "end", "ends"),
+					display.Count(v.Unchecked, "end"),
 				),
 			)
 		case v.Older > 0 || v.Lost > 0:

@@ -15,7 +15,8 @@ const (
 
 // CallNames are the ids of calls that may have started the same processes.
 func CallNames(calls []api.Call) string {
-	return strings.Join(Some(calls, mostCalls, func(c *api.Call) string { return Text(c.ID) }), " or ")
+	ids := Some(calls, mostCalls, func(c *api.Call) string { return Text(c.ID) })
+	return strings.Join(ids, " or ")
 }
 
 // Took is how long calls took, from the first beginning to the last end, and when that was.
@@ -66,5 +67,6 @@ func Left(c *api.CallLeft, now time.Time, columns int) string {
 	if c.CPUs >= leastCPUs {
 		parts = append(parts, fmt.Sprintf("%.1f CPUs", c.CPUs))
 	}
-	return strings.Join(append(parts, Some(c.Ports, mostPorts, func(port *int) string { return fmt.Sprintf("port %d", *port) })...), ", ")
+	ports := Some(c.Ports, mostPorts, func(port *int) string { return fmt.Sprintf("port %d", *port) })
+	return strings.Join(append(parts, ports...), ", ")
 }

@@ -137,8 +137,15 @@ that replaces one with another abi takes its sessions over.`,
 	}
 	format := formatFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		doc := text.VersionDocument{Head: text.Head("version"), Version: a.host.version, Commit: a.host.commit, Go: runtime.Version(), API: api.Major,
-			ABI: a.host.abi(), Objects: a.host.objects()}
+		doc := text.VersionDocument{
+			Head:    text.Head("version"),
+			Version: a.host.version,
+			Commit:  a.host.commit,
+			Go:      runtime.Version(),
+			API:     api.Major,
+			ABI:     a.host.abi(),
+			Objects: a.host.objects(),
+		}
 		c, daemonErr := a.client(cmd.Context())
 		if daemonErr == nil {
 			defer c.Close()

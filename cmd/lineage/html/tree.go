@@ -104,8 +104,15 @@ func (t *tree) rows(list [][]*process, depth int) []row {
 			n += len(part[i])
 		}
 		first, last := part[0][0], part[len(part)-1][0]
-		rows = append(rows, row{Head: fmt.Sprintf("%d … %d", first.PID, last.PID), Command: display.Count(n, "process"),
-			At: t.scale.after(first.start()), Fold: true, tree: t, list: part, depth: depth})
+		rows = append(rows, row{
+			Head:    fmt.Sprintf("%d … %d", first.PID, last.PID),
+			Command: display.Count(n, "process"),
+			At:      t.scale.after(first.start()),
+			Fold:    true,
+			tree:    t,
+			list:    part,
+			depth:   depth,
+		})
 	}
 	return rows
 }

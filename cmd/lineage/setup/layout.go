@@ -74,13 +74,18 @@ func removeMember(o *hujson.Object, name string) {
 	case *hujson.Array:
 		within = x.AfterExtra
 	}
-	remove(&o.Members, i, func(m *hujson.ObjectMember) (*hujson.Extra, *hujson.Value) { return &m.Name.BeforeExtra, &m.Value }, &o.AfterExtra,
-		m.Name.AfterExtra, m.Value.BeforeExtra, within)
+	parts := func(m *hujson.ObjectMember) (*hujson.Extra, *hujson.Value) {
+		return &m.Name.BeforeExtra, &m.Value
+	}
+	remove(&o.Members, i, parts, &o.AfterExtra, m.Name.AfterExtra, m.Value.BeforeExtra, within)
 }
 
 // removeElement does the same in an array.
 func removeElement(list *hujson.Array, i int) {
-	remove(&list.Elements, i, func(v *hujson.Value) (*hujson.Extra, *hujson.Value) { return &v.BeforeExtra, v }, &list.AfterExtra)
+	parts := func(v *hujson.Value) (*hujson.Extra, *hujson.Value) {
+		return &v.BeforeExtra, v
+	}
+	remove(&list.Elements, i, parts, &list.AfterExtra)
 }
 
 // remove removes one of all, of which parts gives the value and what is before it; end is what is behind the last

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/lineage-ebpf/lineage/daemon/journal"
 	"github.com/lineage-ebpf/lineage/daemon/recent"
@@ -123,19 +124,30 @@ func TestMarksInStorm(t *testing.T) {
 	}
 }
 
-// A turn with nothing to write allocates almost nothing: there are four a second.
-func TestRecorderAtRest(t *testing.T) {
-	r, _ := newRecorder(t)
+// A turn with nothing to write allocates almost nothing: there are four a second. A batch of a storm is
+// made at its size: what it would grow through is garbage of megabytes.
+func TestRecorderAllocates(t *testing.T) {
+	r, execs := newRecorder(t)
 	r.flush(time.Minute)
-	const turns = 100
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	for range turns {
-		r.flush(time.Minute)
+	allocated := func(do func()) uint64 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		do()
+		runtime.ReadMemStats(&after)
+		return after.TotalAlloc - before.TotalAlloc
 	}
-	runtime.ReadMemStats(&after)
-	if n := (after.TotalAlloc - before.TotalAlloc) / turns; n > 16<<10 {
+	const turns = 100
+	if n := allocated(func() {
+		for range turns {
+			r.flush(time.Minute)
+		}
+	}) / turns; n > 16<<10 {
 		t.Errorf("%d bytes a turn", n)
+	}
+	execs(journal.MaxBlock - 1)
+	const event = unsafe.Sizeof(recent.Event{}) + unsafe.Sizeof(journal.Record{})
+	if n := allocated(func() { r.batch(journal.MaxBlock - 1) }) / (journal.MaxBlock - 1); n > uint64(event)*5/4 {
+		t.Errorf("%d bytes an event, which takes %d", n, event)
 	}
 }
 

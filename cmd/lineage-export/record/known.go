@@ -235,7 +235,9 @@ func (k *Known) put(d *api.Session) (s *SessionInfo, err error) {
 		}
 	}
 	if before := k.sessions[s.ID]; before != nil {
-		s.over = before.over
+		if s.over = before.over; s.Rule == "" && before.Rule != "" { // the event was before the rule
+			s.Name, s.Rule = before.Name, before.Rule
+		}
 	}
 	k.sessions[s.ID] = s // first: a session may name itself through others
 	if err = k.place(s); err != nil {

@@ -121,6 +121,18 @@ func TestUnanswered(t *testing.T) {
 	}
 }
 
+// TestRuleLater: what the daemon said of a session outlives an event from before a rule took the session.
+func TestRuleLater(t *testing.T) {
+	k := knowing()
+	k.From.(sessions)["a"] = &api.Session{ID: "a", Name: "agent", Rule: "agent"}
+	k.Session("a")
+	e := of(1, 0)
+	e.Type, e.State, e.Subject = api.EventSession, api.StateActive, &api.Session{ID: "a", Name: "sh", State: api.StateActive}
+	if s := take(t, k, e).Session; s.Name != "agent" || s.Rule != "agent" || s.State != api.StateActive {
+		t.Errorf("%+v", s)
+	}
+}
+
 // TestEnd: the end of a session closes it also if the daemon does not know it, with the event's reason and time.
 func TestEnd(t *testing.T) {
 	k := knowing()

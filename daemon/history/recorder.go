@@ -216,7 +216,6 @@ func (r *Recorder) batch(most uint64) (b *batch, more bool) {
 	b = &batch{Batch: journal.Batch{Zero: r.Clock.Zero(), Sessions: r.over}}
 	buf := make([]recent.Event, min(r.Ring.End()-r.next, most))
 	n, first, _ := r.Ring.Read(r.next, buf)
-	// Not grown: a batch of a storm is of megabytes.
 	b.Events = make([]journal.Record, 0, n+1)
 	if b.lost = first - r.next; b.lost > 0 && n > 0 {
 		gap := journal.Record{Seq: first - 1, Event: tracer.Event{Type: tracer.EventLost, Time: buf[0].Time, Count: b.lost}}

@@ -52,7 +52,7 @@ func (g *Graph) Complete(e *Event) {
 	if n.exit {
 		e.Status, e.Flags, e.CPUTime, e.MaxRSS = n.status, n.flags, n.cpuTime, n.maxRSS
 	}
-	e.Creator, e.Comm, e.UID, e.Cgroup, e.Claim = n.creatorID, n.comm[:], n.uid, n.cgroup, n.claim
+	e.Creator, e.Comm, e.Looks, e.Claim = n.creatorID, n.comm[:], n.Looks, n.claim
 	e.Image, e.Container, e.Exited = n.imageAt(^uint64(0)), n.container, n.exited
 	e.StatusKnown, e.Met = n.exit, n.known
 }
@@ -69,7 +69,7 @@ func (g *Graph) birth(e *Event) {
 	if e.Parent.names() && e.Time >= n.parentAt {
 		n.parent, n.parentAt = e.Parent, e.Time
 	}
-	n.describe(e.Comm, e.UID, e.Cgroup, e.Time)
+	n.describe(e.Comm, e.Looks, e.Time)
 	first := !n.birth || e.Time < n.born
 	if first {
 		n.birth, n.born = true, e.Time
@@ -95,11 +95,11 @@ func (g *Graph) exec(e *Event) {
 	if e.Session != 0 {
 		g.enter(n, e.Session, e.Time)
 	}
-	e.Was, e.WasUID = n.imageAt(e.Time-1), n.uid
+	e.Was, e.WasUID = n.imageAt(e.Time-1), n.UID
 	if k := len(n.execs); k > 0 && n.execs[k-1].at < e.Time {
 		e.Before = n.execs[k-1].at
 	}
-	n.describe(e.Comm, e.UID, e.Cgroup, e.Time)
+	n.describe(e.Comm, e.Looks, e.Time)
 	g.run(n, e)
 	g.alive(n, e.Time)
 }
@@ -291,11 +291,11 @@ func (g *Graph) detach(n *node) {
 }
 
 // describe notes what n looked like at a time. The latest report counts.
-func (n *node) describe(comm []byte, uid uint32, cgroup, at uint64) {
+func (n *node) describe(comm []byte, is Looks, at uint64) {
 	if at < n.at {
 		return
 	}
-	n.at, n.uid, n.cgroup = at, uid, cgroup
+	n.at, n.Looks = at, is
 	copyComm(&n.comm, comm)
 }
 

@@ -2,7 +2,6 @@ package lineage
 
 import (
 	"cmp"
-	"encoding/binary"
 )
 
 // State is the state of a process in its life.
@@ -65,8 +64,7 @@ type Node struct {
 	Argv          []string  `json:"-"` // shared, not to be changed
 	ArgvTruncated bool      `json:"-"`
 	Commands      []Command `json:",omitempty"` // by time; at most 32 execs: the first and the latest
-	UID           uint32    `json:",omitzero"`
-	Cgroup        uint64    `json:",omitzero"`
+	Looks
 
 	Born   uint64 `json:"-"`
 	Exited uint64 `json:",omitzero"` // an upper bound unless StatusKnown
@@ -101,6 +99,13 @@ const (
 	lists
 )
 
+// looks is what a snapshot may change in a process, except state and parent.
+type looks struct {
+	Looks
+	comm         [16]byte
+	cpuTime, rss uint64
+}
+
 // node is a process in memory. It is in the index from get to recycle.
 type node struct {
 	id        ID
@@ -132,19 +137,15 @@ type node struct {
 	exited     uint64
 	signalAt   uint64 // of the latest stop, or of what ended it
 
-	cgroup  uint64
-	cpuTime uint64
-	maxRSS  uint64
-	rss     uint64
-	mark    uint64 // epoch of the pass that saw it
-	uid     uint32
-	status  uint32
-	flags   uint32
-	need    uint32 // children that are held
-	hops    uint32
-	load    float32
+	looks
+	maxRSS uint64
+	mark   uint64 // epoch of the pass that saw it
+	status uint32
+	flags  uint32
+	need   uint32 // children that are held
+	hops   uint32
+	load   float32
 
-	comm      [16]byte
 	birthComm [16]byte
 
 	state    State
@@ -176,14 +177,6 @@ func (n *node) orphan() bool {
 	return n.state == Live && n.evidence != Root && n.creator != nil && n.creator.state.over()
 }
 
-// looks is what a snapshot may change in n, except state and parent.
-func (n *node) looks() [6]uint64 {
-	return [6]uint64{
-		binary.NativeEndian.Uint64(n.comm[:8]), binary.NativeEndian.Uint64(n.comm[8:]),
-		uint64(n.uid), n.cgroup, n.cpuTime, n.rss,
-	}
-}
-
 // newest reports whether no younger process has n's PID.
 func (n *node) newest() bool {
 	for m := n.newer; m != nil; m = m.newer {
@@ -206,7 +199,7 @@ func (n *node) view() Node {
 	v := Node{
 		ID: n.id, Session: n.sessionID(), Evidence: n.evidence, Source: n.source, Creator: n.creatorID, Parent: n.parent,
 		State: n.state, Orphan: n.orphan(),
-		Comm: text(n.comm), UID: n.uid, Cgroup: n.cgroup,
+		Comm: text(n.comm), Looks: n.Looks,
 		Born: n.id.Start, Exited: n.exited,
 		Reaped: n.reaped, StatusKnown: n.exit, Status: n.status, Flags: n.flags,
 		CPUTime: n.cpuTime, MaxRSS: n.maxRSS, RSS: n.rss, Load: float64(n.load),

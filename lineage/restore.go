@@ -25,7 +25,7 @@ func (g *Graph) Restore(n *Node) {
 	}
 	birth := Event{
 		Type: Birth, Time: n.ID.Start, ID: n.ID, Session: n.Session, Evidence: n.Evidence, Source: n.Source,
-		Creator: n.Creator, Parent: n.Parent, Comm: []byte(n.Comm), UID: n.UID, Cgroup: n.Cgroup,
+		Creator: n.Creator, Parent: n.Parent, Comm: []byte(n.Comm), Looks: n.Looks,
 		Claim: n.Claim,
 	}
 	if len(n.Reparents) > 0 {
@@ -48,7 +48,7 @@ func (g *Graph) Restore(n *Node) {
 			continue // its creator is known and gives the same command
 		}
 		g.Apply(&Event{
-			Type: Exec, Time: c.Time, ID: n.ID, Session: n.Session, Comm: []byte(c.Comm), UID: n.UID, Cgroup: n.Cgroup,
+			Type: Exec, Time: c.Time, ID: n.ID, Session: n.Session, Comm: []byte(c.Comm), Looks: n.Looks,
 			Exe: []byte(c.Exe), Argv: join(c.Argv), ArgvTruncated: c.ArgvTruncated,
 		})
 	}

@@ -88,9 +88,9 @@ func (p *pass) merge(s *Seen) {
 	}
 	if s.Session == 0 && !n.known {
 		// A creator outside sessions is not tracked: no event would end it.
-		before := n.looks()
+		before := n.looks
 		copyComm(&n.comm, s.Comm)
-		if n.looks() != before {
+		if n.looks != before {
 			g.mark(n)
 		}
 		return
@@ -111,14 +111,14 @@ func (p *pass) merge(s *Seen) {
 	if n.exit { // nothing more to learn about a dead process
 		return
 	}
-	before := n.looks()
-	n.describe(s.Comm, s.UID, s.Cgroup, max(p.now, s.ID.Start))
+	before := n.looks
+	n.describe(s.Comm, s.Looks, max(p.now, s.ID.Start))
 	g.measure(n, p.now, s.CPUTime, s.RSS)
 	if !s.Stopped && n.signal != nil && n.signalAt <= p.now { // its SIGCONT was not reported
 		n.signal = nil
 		g.mark(n)
 	}
-	if n.looks() != before {
+	if n.looks != before {
 		g.mark(n)
 	}
 	if !s.Dead && !s.Zombie {

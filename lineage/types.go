@@ -71,6 +71,12 @@ func (e Evidence) String() string {
 	return [...]string{"", "root", "fork", "adopted", "reconciled"}[min(e, Reconciled)]
 }
 
+// Looks is what each report of a living process tells of it; the latest counts.
+type Looks struct {
+	UID    uint32 `json:",omitzero"` // effective, in the initial user namespace
+	Cgroup uint64 `json:",omitzero"` // version 2 id
+}
+
 // Event is one change. Which fields count for Apply depends on Type; Complete adds the others. Argv,
 // Exe and Comm are copied if they are kept.
 type Event struct {
@@ -84,8 +90,7 @@ type Event struct {
 	Parent   ID       // Birth, Reparent (the new one)
 	From     ID       // Reparent
 	Comm     []byte   // Birth, Exec
-	UID      uint32   // Birth, Exec
-	Cgroup   uint64   // Birth, Exec
+	Looks             // Birth, Exec
 
 	Exe           []byte // Exec
 	Argv          []byte // Exec: arguments, each ended by NUL
@@ -126,11 +131,10 @@ type Seen struct {
 	Creator  ID
 	Parent   ID
 	Comm     []byte
-	UID      uint32
-	Cgroup   uint64
-	CPUTime  uint64
-	RSS      uint64
-	Dead     bool
-	Zombie   bool
-	Stopped  bool
+	Looks
+	CPUTime uint64
+	RSS     uint64
+	Dead    bool
+	Zombie  bool
+	Stopped bool
 }

@@ -204,12 +204,11 @@ type Event struct {
 	Evidence Evidence // Birth
 	Source   Source   // Birth
 
-	Creator Identity // Birth
-	Parent  Identity // Birth: real_parent; Reparent: the new parent
-	From    Identity // Reparent: the parent that died
-	Comm    Comm     // Birth, Exec
-	UID     uint32   // Birth, Exec: effective uid, initial user namespace
-	Cgroup  uint64   // Birth, Exec: cgroup v2 id
+	Creator       Identity // Birth
+	Parent        Identity // Birth: real_parent; Reparent: the new parent
+	From          Identity // Reparent: the parent that died
+	Comm          Comm     // Birth, Exec
+	lineage.Looks          // Birth, Exec
 
 	Filename      []byte // Exec
 	Argv          []byte // Exec: arguments, each ended by NUL
@@ -258,11 +257,10 @@ type Process struct {
 	Source   Source
 	Flags    EntryFlags
 
-	Parent  Identity // real_parent now
-	PGID    uint32
-	SID     uint32 // POSIX session
-	UID     uint32
-	Cgroup  uint64
+	Parent Identity // real_parent now
+	PGID   uint32
+	SID    uint32 // POSIX session
+	lineage.Looks
 	Threads uint32
 	NSPID   uint32 // in its own PID namespace
 	Dead    bool   // no live thread

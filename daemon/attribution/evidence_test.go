@@ -13,6 +13,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/rules"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/internal/require"
+	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"github.com/lineage-ebpf/lineage/tracer/procfs/procfstest"
@@ -52,7 +53,7 @@ func TestDeadFileServer(t *testing.T) {
 		look   func(a *Attribution)
 	}{
 		"standard input of a job": {"mounted", procfstest.Open, func(a *Attribution) {
-			a.job(&tracer.Process{Identity: tracer.Identity{PID: 300}, UID: uint32(os.Geteuid())})
+			a.job(&tracer.Process{Identity: tracer.Identity{PID: 300}, Looks: lineage.Looks{UID: uint32(os.Geteuid())}})
 		}},
 		"units of a user": {"run/user/1000/systemd/transient", procfstest.Lookup, func(a *Attribution) {
 			a.made(broker.Place{User: 1000, Unit: "lngtest.service"})

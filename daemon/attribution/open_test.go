@@ -14,6 +14,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/rules"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/internal/require"
+	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"github.com/lineage-ebpf/lineage/tracer/procfs/procfstest"
@@ -83,7 +84,7 @@ func below(t *testing.T, owner int, namespace string) (*Attribution, *tracer.Pro
 		link := filepath.Join(dir, "30/ns", namespace)
 		require.NoError(t, os.Remove(link), os.Symlink(namespace+":[2]", link))
 	}
-	p := &tracer.Process{Identity: tracer.Identity{PID: 300, Start: 1}, UID: user}
+	p := &tracer.Process{Identity: tracer.Identity{PID: 300, Start: 1}, Looks: lineage.Looks{UID: user}}
 	p.Parent = tracer.Identity{PID: 30}
 	return &Attribution{o: Options{Options: rules.Options{Ground: registry.Ground{Kernel: seen{kerneltest.New()}, Proc: procfs.FS(dir)}}, Self: tracer.Identity{PID: 3}}}, p
 }

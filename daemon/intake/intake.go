@@ -13,7 +13,7 @@ func Event(ev *tracer.Event) lineage.Event {
 	return lineage.Event{
 		Type: types[ev.Type], Time: ev.Time, ID: ev.Process, Session: ev.Session,
 		Evidence: ev.Evidence, Source: uint8(ev.Source), Creator: ev.Creator, Parent: ev.Parent,
-		From: ev.From, Comm: ev.Comm[:], UID: ev.UID, Cgroup: ev.Cgroup,
+		From: ev.From, Comm: ev.Comm[:], Looks: ev.Looks,
 		Exe: ev.Filename, Argv: ev.Argv, ArgvTruncated: ev.ArgvTruncated,
 		Status: ev.ExitStatus, Flags: uint32(ev.Flags), CPUTime: ev.CPUTime, MaxRSS: ev.MaxRSS,
 		Signal: ev.Signal, Claim: ev.Claim,
@@ -23,7 +23,7 @@ func Event(ev *tracer.Event) lineage.Event {
 // Complete gives an event what the graph has added to le, which was made of it.
 func Complete(ev *tracer.Event, le *lineage.Event) {
 	ev.Evidence, ev.Source, ev.Creator, ev.Parent = le.Evidence, tracer.Source(le.Source), le.Creator, le.Parent
-	ev.UID, ev.Cgroup, ev.Claim, ev.Signal, ev.After = le.UID, le.Cgroup, le.Claim, le.Signal, le.After
+	ev.Looks, ev.Claim, ev.Signal, ev.After = le.Looks, le.Claim, le.Signal, le.After
 	ev.ExitStatus, ev.Flags, ev.CPUTime, ev.MaxRSS = le.Status, tracer.EntryFlags(le.Flags), le.CPUTime, le.MaxRSS
 	ev.Filename, ev.Argv, ev.ArgvTruncated = nil, nil, false
 	copy(ev.Comm[:], le.Comm)
@@ -47,7 +47,7 @@ func Seen(p *tracer.Process, comm []byte) lineage.Seen {
 	return lineage.Seen{
 		ID: p.Identity, Session: p.Session, Since: p.Since,
 		Evidence: p.Evidence, Source: uint8(p.Source), Creator: p.Creator, Parent: p.Parent,
-		Comm: comm, UID: p.UID, Cgroup: p.Cgroup, CPUTime: p.CPUTime, RSS: p.RSS,
+		Comm: comm, Looks: p.Looks, CPUTime: p.CPUTime, RSS: p.RSS,
 		Dead: p.Dead, Zombie: p.Zombie, Stopped: p.Stopped,
 	}
 }

@@ -27,14 +27,14 @@ func TestWhole(t *testing.T) {
 		return ev
 	}
 	exec := func(n uint64, exe string, uid uint32) tracer.Event {
-		return at(n, tracer.EventExec, tracer.Event{Comm: tracer.Comm{exe[0]}, Filename: []byte(exe), Argv: []byte(exe + "\x00"), UID: uid})
+		return at(n, tracer.EventExec, tracer.Event{Comm: tracer.Comm{exe[0]}, Filename: []byte(exe), Argv: []byte(exe + "\x00"), Looks: lineage.Looks{UID: uid}})
 	}
 	claim := &lineage.Claim{Trace: lineage.Trace{ID: [16]byte{1}}}
 	sender := &lineage.Signal{Number: 9, Sender: lineage.ByProcess}
 	f.Update(func(tx registry.Tx) {
 		got = nil
 		tx.Apply([]tracer.Event{
-			at(0, tracer.EventBirth, tracer.Event{Evidence: tracer.EvidenceFork, Creator: root, Parent: root, UID: 1}),
+			at(0, tracer.EventBirth, tracer.Event{Evidence: tracer.EvidenceFork, Creator: root, Parent: root, Looks: lineage.Looks{UID: 1}}),
 			exec(1, "a", 1),
 			at(2, tracer.EventListen, tracer.Event{}),
 			exec(3, "b", 2),

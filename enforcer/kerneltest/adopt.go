@@ -59,7 +59,7 @@ func (k *Kernel) Become(pid uint32, comm string) tracer.SessionID {
 	p := k.rename(pid, comm)
 	id := k.openAgent(p)
 	if id != 0 {
-		k.emit(tracer.Event{Type: tracer.EventExec, Process: p.Identity, Session: id, Comm: p.Comm, UID: p.UID})
+		k.emit(tracer.Event{Type: tracer.EventExec, Process: p.Identity, Session: id, Comm: p.Comm, Looks: p.Looks})
 	}
 	return id
 }

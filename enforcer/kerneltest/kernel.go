@@ -234,7 +234,7 @@ func (k *Kernel) enter(p *Proc, id tracer.SessionID, why tracer.Evidence, creato
 		k.chain(id, func(s *tracer.SessionInfo) { s.Forks++ })
 	}
 	k.emit(tracer.Event{Type: tracer.EventBirth, Process: p.Identity, Session: id, Evidence: why,
-		Source: p.Source, Creator: creator, Parent: p.Parent, Comm: p.Comm, UID: p.UID, Flags: p.Flags})
+		Source: p.Source, Creator: creator, Parent: p.Parent, Comm: p.Comm, Looks: p.Looks, Flags: p.Flags})
 }
 
 // move makes a process a member of another session.
@@ -250,7 +250,7 @@ func (k *Kernel) Exec(pid uint32, filename string, argv string) {
 	p := k.procs[pid]
 	if p.Session != 0 {
 		k.emit(tracer.Event{Type: tracer.EventExec, Process: p.Identity, Session: p.Session, Comm: p.Comm,
-			UID: p.UID, Filename: []byte(filename), Argv: []byte(argv)})
+			Looks: p.Looks, Filename: []byte(file), Argv: []byte(argv)})
 	}
 }
 

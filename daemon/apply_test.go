@@ -13,6 +13,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/rules"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/internal/require"
+	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"github.com/rs/zerolog"
@@ -45,7 +46,7 @@ func forks(tb testing.TB) (r *registry.Registry, batch func() []tracer.Event) {
 			}
 			p := tracer.Identity{PID: pid, Start: now}
 			events = append(events,
-				tracer.Event{Type: tracer.EventBirth, Time: now, Process: p, Session: id, Evidence: tracer.EvidenceFork, Creator: root, Parent: root, Comm: tracer.Comm{'x'}},
+				tracer.Event{Type: tracer.EventBirth, Time: now, Process: p, Session: id, Evidence: tracer.EvidenceFork, Creator: root, Parent: root, Looks: lineage.Looks{Comm: tracer.Comm{'x'}}},
 				tracer.Event{Type: tracer.EventExit, Time: now + 1, Process: p, Session: id},
 				tracer.Event{Type: tracer.EventReaped, Time: now + 2, Process: p, Session: id})
 		}

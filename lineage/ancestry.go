@@ -95,9 +95,9 @@ func (n *node) edge(root bool) Edge {
 	case ran != nil:
 		e.CreatorComm, e.CreatorArgv = ran.Comm, ran.Argv
 	case n.birthComm[0] != 0: // a fork copies the comm
-		e.CreatorComm = text(n.birthComm)
+		e.CreatorComm = n.birthComm.String()
 	case n.creator != nil && n.hops == 0:
-		e.CreatorComm = text(n.creator.comm)
+		e.CreatorComm = n.creator.Comm.String()
 	}
 	return e
 }

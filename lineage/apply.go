@@ -52,7 +52,7 @@ func (g *Graph) Complete(e *Event) {
 	if n.exit {
 		e.Status, e.Flags, e.CPUTime, e.MaxRSS = n.status, n.flags, n.cpuTime, n.maxRSS
 	}
-	e.Creator, e.Comm, e.Looks, e.Claim = n.creatorID, n.comm[:], n.Looks, n.claim
+	e.Creator, e.Looks, e.Claim = n.creatorID, n.Looks, n.claim
 	e.Image, e.Container, e.Exited = n.imageAt(^uint64(0)), n.container, n.exited
 	e.StatusKnown, e.Met = n.exit, n.known
 }
@@ -69,13 +69,13 @@ func (g *Graph) birth(e *Event) {
 	if e.Parent.names() && e.Time >= n.parentAt {
 		n.parent, n.parentAt = e.Parent, e.Time
 	}
-	n.describe(e.Comm, e.Looks, e.Time)
+	n.describe(e.Looks, e.Time)
 	first := !n.birth || e.Time < n.born
 	if first {
 		n.birth, n.born = true, e.Time
-		n.birthComm = [16]byte{}
+		n.birthComm = Comm{}
 		if e.Evidence == Fork {
-			copyComm(&n.birthComm, e.Comm)
+			n.birthComm = e.Comm
 		}
 		g.unseen(n, e.Evidence == Adopted)
 		n.cloneParent = e.Evidence == Fork && e.Creator.names() && e.Parent.names() && e.Parent != e.Creator
@@ -99,7 +99,7 @@ func (g *Graph) exec(e *Event) {
 	if k := len(n.execs); k > 0 && n.execs[k-1].at < e.Time {
 		e.Before = n.execs[k-1].at
 	}
-	n.describe(e.Comm, e.Looks, e.Time)
+	n.describe(e.Looks, e.Time)
 	g.run(n, e)
 	g.alive(n, e.Time)
 }
@@ -291,12 +291,10 @@ func (g *Graph) detach(n *node) {
 }
 
 // describe notes what n looked like at a time. The latest report counts.
-func (n *node) describe(comm []byte, is Looks, at uint64) {
-	if at < n.at {
-		return
+func (n *node) describe(is Looks, at uint64) {
+	if at >= n.at {
+		n.at, n.Looks = at, is
 	}
-	n.at, n.Looks = at, is
-	copyComm(&n.comm, comm)
 }
 
 // claim sets the claim of n, and of all descendants that inherited its previous claim.

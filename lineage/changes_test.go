@@ -196,10 +196,10 @@ func TestNothingChanges(t *testing.T) {
 	g := New(Options{})
 	g.Track(true)
 	p, a := ID{10, 50}, ID{2, 5}
-	g.Apply(&Event{Type: Birth, Time: 50, ID: p, Session: 1, Evidence: Root, Parent: a, Comm: []byte("sh")})
+	g.Apply(&Event{Type: Birth, Time: 50, ID: p, Session: 1, Evidence: Root, Parent: a, Looks: called("sh")})
 	var c Changes
 	g.Take(10, &c)
-	g.Resync(99, []Seen{{ID: p, Session: 1, Evidence: Root, Parent: a, Comm: []byte("sh")}, {ID: a, Comm: []byte("init")}})
+	g.Resync(99, []Seen{{ID: p, Session: 1, Evidence: Root, Parent: a, Looks: called("sh")}, {ID: a, Looks: called("init")}})
 	if g.Take(10, &c); len(c.Changed)+len(c.Forgot) != 0 {
 		t.Errorf("%+v", c)
 	}

@@ -132,7 +132,7 @@ func (g *Graph) run(n *node, e *Event) {
 	if found {
 		return
 	}
-	n.execs = slices.Insert(n.execs, i, exec{e.Time, g.images.intern(e.UID, e.Comm, e.Exe, e.Argv, e.ArgvTruncated)})
+	n.execs = slices.Insert(n.execs, i, exec{e.Time, g.images.intern(e.UID, e.Comm[:], e.Exe, e.Argv, e.ArgvTruncated)})
 	if len(n.execs) > maxExecs {
 		g.images.release(n.execs[1].image)
 		n.execs = slices.Delete(n.execs, 1, 2)
@@ -225,13 +225,4 @@ func untilNUL(b []byte) []byte {
 		return b[:i]
 	}
 	return b
-}
-
-// text is a comm as a string.
-func text(comm [16]byte) string { return string(untilNUL(comm[:])) }
-
-// copyComm sets a comm, at most the 15 bytes that the kernel has.
-func copyComm(to *[16]byte, from []byte) {
-	*to = [16]byte{}
-	copy(to[:15], untilNUL(from))
 }

@@ -26,7 +26,7 @@ func FuzzApply(f *testing.F) {
 				g.Forget(SessionID(c % 3))
 			default:
 				g.Apply(&Event{Type: EventType(kind), Time: at, ID: a, Creator: b, Parent: b, From: a,
-					Session: SessionID(c % 3), Evidence: Evidence((c >> 4) % 5), Comm: data[:c%4], Exe: data[:c%5], Argv: data[:c%5]})
+					Session: SessionID(c % 3), Evidence: Evidence((c >> 4) % 5), Looks: called(string(data[:c%4])), Exe: data[:c%5], Argv: data[:c%5]})
 			}
 			g.Ancestry(a)
 			g.Tree(c > 100, 1, 2)

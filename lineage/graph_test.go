@@ -11,18 +11,20 @@ import (
 // the PID unless a test says otherwise.
 func id(pid uint32) ID { return ID{pid, uint64(pid) * 10} }
 
+func called(name string) Looks { return Looks{Comm: CommOf(name)} }
+
 func root(pid, creator uint32, session SessionID, at uint64) Event {
 	return Event{Type: Birth, Time: at, ID: id(pid), Session: session, Evidence: Root,
-		Creator: id(creator), Parent: id(creator), Comm: []byte("agent")}
+		Creator: id(creator), Parent: id(creator), Looks: called("agent")}
 }
 
 func fork(pid, creator uint32, at uint64) Event {
 	return Event{Type: Birth, Time: at, ID: id(pid), Session: 1, Evidence: Fork,
-		Creator: id(creator), Parent: id(creator), Comm: []byte("sh")}
+		Creator: id(creator), Parent: id(creator), Looks: called("sh")}
 }
 
 func execs(pid uint32, at uint64, args ...string) Event {
-	e := Event{Type: Exec, Time: at, ID: id(pid), Session: 1, Comm: []byte(args[0]), Exe: []byte("/bin/" + args[0])}
+	e := Event{Type: Exec, Time: at, ID: id(pid), Session: 1, Looks: called(args[0]), Exe: []byte("/bin/" + args[0])}
 	for _, a := range args {
 		e.Argv = append(append(e.Argv, a...), 0)
 	}
@@ -40,7 +42,7 @@ func reparent(pid, from, to uint32, at uint64) Event {
 }
 
 func seen(pid, creator, parent uint32) Seen {
-	return Seen{ID: id(pid), Session: 1, Since: id(pid).Start, Evidence: Fork, Creator: id(creator), Parent: id(parent), Comm: []byte("sh")}
+	return Seen{ID: id(pid), Session: 1, Since: id(pid).Start, Evidence: Fork, Creator: id(creator), Parent: id(parent), Looks: called("sh")}
 }
 
 func graph(events ...Event) *Graph {
@@ -245,7 +247,7 @@ func TestAdoptedCommands(t *testing.T) {
 		sound(t, g)
 	}
 	g := graph(told[:3]...)
-	s := Seen{ID: id(30), Creator: id(20), Session: 1, Evidence: Adopted, Comm: []byte("work")}
+	s := Seen{ID: id(30), Creator: id(20), Session: 1, Evidence: Adopted, Looks: called("work")}
 	g.Resync(900, []Seen{s})
 	n := known(t, g, id(30))
 	equal(t, "met in a snapshot", fmt.Sprint(n.Comm, " ", len(n.Commands)), "work 0")
@@ -318,13 +320,13 @@ func TestArguments(t *testing.T) {
 		{"\xff\x1b[2J\n\x00", []string{"\xff\x1b[2J\n"}},
 		{strings.Repeat("x\x00", 10000), slices.Repeat([]string{"x"}, 10000)},
 	} {
-		e := Event{Type: Exec, Time: 200, ID: id(10), Session: 1, Comm: []byte("sixteen bytes...\x00rest"), Exe: []byte("/bin/\x1b\x00rest"), Argv: []byte(c.argv), ArgvTruncated: true}
+		e := Event{Type: Exec, Time: 200, ID: id(10), Session: 1, Looks: called("sixteen bytes...\x00rest"), Exe: []byte("/bin/\x1b\x00rest"), Argv: []byte(c.argv), ArgvTruncated: true}
 		n := known(t, graph(root(10, 9, 1, 100), e), id(10))
 		if !slices.Equal(n.Argv, c.want) {
 			t.Errorf("argv %.40q: got %.40q", c.argv, n.Argv)
 		}
 		equal(t, "truncated", n.ArgvTruncated, true)
-		equal(t, "comm", n.Comm, "sixteen bytes..")
+		equal(t, "comm", n.Comm.String(), "sixteen bytes..")
 		equal(t, "exe", n.Exe, "/bin/\x1b")
 	}
 }

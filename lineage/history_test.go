@@ -72,7 +72,7 @@ func hops(g *Graph, last ID, from uint64, n int) ID {
 		at := from + uint64(i)*10
 		child := ID{100 + uint32(i%30000), at}
 		apply(g, []Event{
-			{Type: Birth, Time: at, ID: child, Session: 1, Evidence: Fork, Creator: last, Parent: last, Comm: []byte("hop")},
+			{Type: Birth, Time: at, ID: child, Session: 1, Evidence: Fork, Creator: last, Parent: last, Looks: called("hop")},
 			{Type: Exit, Time: at + 1, ID: last, Session: 1},
 			{Type: Reaped, Time: at + 2, ID: last},
 		})
@@ -112,7 +112,7 @@ func TestLongChainsAreCollapsed(t *testing.T) {
 	// The creator in memory beyond the gap is not the process that forked.
 	gap := slices.IndexFunc(edges, func(e Edge) bool { return e.Hops > 0 })
 	below, above := edges[gap].Child, edges[gap+1].Child
-	g.Apply(&Event{Type: Exec, Time: above.Start + 1, ID: above, Session: 1, Comm: []byte("late")})
+	g.Apply(&Event{Type: Exec, Time: above.Start + 1, ID: above, Session: 1, Looks: called("late")})
 	equal(t, "command across the gap", g.Ancestry(last)[gap].CreatorComm, "hop")
 	g.Apply(&Event{Type: Birth, Time: below.Start - 1, ID: below, Session: 1, Evidence: Fork, Creator: id(10)})
 	equal(t, "gap after a birth that knows better", known(t, g, below).Hops, 0)

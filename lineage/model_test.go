@@ -68,13 +68,13 @@ func (w *world) born(creator ID, evidence Evidence, session SessionID) {
 	}
 	w.all[id] = p
 	w.present = append(w.present, id)
-	w.send(Event{Type: Birth, ID: id, Evidence: evidence, Creator: creator, Parent: p.parent, Comm: []byte(p.comm)})
+	w.send(Event{Type: Birth, ID: id, Evidence: evidence, Creator: creator, Parent: p.parent, Looks: called(p.comm)})
 }
 
 func (w *world) exec(id ID) {
 	p := w.all[id]
 	p.comm = rapid.SampledFrom([]string{"sh", "cc", "node"}).Draw(w.t, "comm")
-	w.send(Event{Type: Exec, ID: id, Comm: []byte(p.comm), Exe: []byte("/bin/" + p.comm), Argv: []byte(p.comm + "\x00-x\x00")})
+	w.send(Event{Type: Exec, ID: id, Looks: called(p.comm), Exe: []byte("/bin/" + p.comm), Argv: []byte(p.comm + "\x00-x\x00")})
 }
 
 func (w *world) die(id ID) {
@@ -104,7 +104,7 @@ func (w *world) nest(id ID) {
 	w.session++
 	p := w.all[id]
 	p.session, p.evidence, p.since = w.session, Root, w.clock
-	w.send(Event{Type: Birth, ID: id, Evidence: Root, Creator: p.creator, Parent: p.parent, Comm: []byte(p.comm)})
+	w.send(Event{Type: Birth, ID: id, Evidence: Root, Creator: p.creator, Parent: p.parent, Looks: called(p.comm)})
 }
 
 func (w *world) pick(zombie bool) []ID {
@@ -174,9 +174,9 @@ func (w *world) snapshot() []Seen {
 	for _, id := range w.present {
 		p := w.all[id]
 		seen = append(seen, Seen{ID: id, Session: p.session, Since: p.since, Evidence: p.evidence,
-			Creator: p.creator, Parent: p.parent, Comm: []byte(p.comm), CPUTime: w.clock, RSS: w.clock + id.Start, Dead: p.zombie, Zombie: p.zombie})
+			Creator: p.creator, Parent: p.parent, Looks: called(p.comm), CPUTime: w.clock, RSS: w.clock + id.Start, Dead: p.zombie, Zombie: p.zombie})
 	}
-	return append(seen, Seen{ID: outside, Comm: []byte("init")}, Seen{ID: launcher, Comm: []byte("launch")})
+	return append(seen, Seen{ID: outside, Looks: called("init")}, Seen{ID: launcher, Looks: called("launch")})
 }
 
 // agrees checks the graph against the world, after a resync.

@@ -59,7 +59,6 @@ type Node struct {
 	State    State     `json:",omitzero"`
 	Orphan   bool      `json:"-"` // live, not a root, and its creator is dead
 
-	Comm          string    `json:",omitzero"`
 	Exe           string    `json:"-"`
 	Argv          []string  `json:"-"` // shared, not to be changed
 	ArgvTruncated bool      `json:"-"`
@@ -102,7 +101,6 @@ const (
 // looks is what a snapshot may change in a process, except state and parent.
 type looks struct {
 	Looks
-	comm         [16]byte
 	cpuTime, rss uint64
 }
 
@@ -146,7 +144,7 @@ type node struct {
 	hops   uint32
 	load   float32
 
-	birthComm [16]byte
+	birthComm Comm
 
 	state    State
 	evidence Evidence
@@ -199,8 +197,7 @@ func (n *node) view() Node {
 	v := Node{
 		ID: n.id, Session: n.sessionID(), Evidence: n.evidence, Source: n.source, Creator: n.creatorID, Parent: n.parent,
 		State: n.state, Orphan: n.orphan(),
-		Comm: text(n.comm), Looks: n.Looks,
-		Born: n.id.Start, Exited: n.exited,
+		Looks: n.Looks, Born: n.id.Start, Exited: n.exited,
 		Reaped: n.reaped, StatusKnown: n.exit, Status: n.status, Flags: n.flags,
 		CPUTime: n.cpuTime, MaxRSS: n.maxRSS, RSS: n.rss, Load: float64(n.load),
 		Reconciled: n.reconciled, Ghost: !n.known, Hops: n.hops,

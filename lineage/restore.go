@@ -25,8 +25,7 @@ func (g *Graph) Restore(n *Node) {
 	}
 	birth := Event{
 		Type: Birth, Time: n.ID.Start, ID: n.ID, Session: n.Session, Evidence: n.Evidence, Source: n.Source,
-		Creator: n.Creator, Parent: n.Parent, Comm: []byte(n.Comm), Looks: n.Looks,
-		Claim: n.Claim,
+		Creator: n.Creator, Parent: n.Parent, Looks: n.Looks, Claim: n.Claim,
 	}
 	if len(n.Reparents) > 0 {
 		birth.Parent = n.Reparents[0].From
@@ -34,9 +33,9 @@ func (g *Graph) Restore(n *Node) {
 	switch {
 	case len(n.Commands) == 0:
 	case n.Commands[0].Time == n.ID.Start:
-		birth.Comm = []byte(n.Commands[0].Comm)
+		birth.Comm = CommOf(n.Commands[0].Comm)
 	default:
-		birth.Comm = nil // its creator's
+		birth.Comm = Comm{} // its creator's
 	}
 	g.Apply(&birth)
 	if n.Container != nil {
@@ -47,10 +46,12 @@ func (g *Graph) Restore(n *Node) {
 		if i == 0 && c.Time == n.ID.Start && g.inherits(n.ID) {
 			continue // its creator is known and gives the same command
 		}
-		g.Apply(&Event{
-			Type: Exec, Time: c.Time, ID: n.ID, Session: n.Session, Comm: []byte(c.Comm), Looks: n.Looks,
+		ran := Event{
+			Type: Exec, Time: c.Time, ID: n.ID, Session: n.Session, Looks: n.Looks,
 			Exe: []byte(c.Exe), Argv: join(c.Argv), ArgvTruncated: c.ArgvTruncated,
-		})
+		}
+		ran.Comm = CommOf(c.Comm)
+		g.Apply(&ran)
 	}
 	for _, m := range n.Reparents {
 		g.Apply(&Event{Type: Reparent, Time: m.Time, ID: n.ID, From: m.From, Parent: m.To})
@@ -70,7 +71,7 @@ func (g *Graph) Restore(n *Node) {
 		g.Apply(&Event{Type: Stop, Time: n.Signal.Time, ID: n.ID, Signal: n.Signal})
 	}
 	if m := g.index.find(n.ID); m != nil {
-		copyComm(&m.comm, []byte(n.Comm)) // it may have changed without an exec
+		m.Comm = n.Comm // it may have changed without an exec
 	}
 }
 

@@ -89,7 +89,7 @@ func (p *pass) merge(s *Seen) {
 	if s.Session == 0 && !n.known {
 		// A creator outside sessions is not tracked: no event would end it.
 		before := n.looks
-		copyComm(&n.comm, s.Comm)
+		n.Comm = s.Comm
 		if n.looks != before {
 			g.mark(n)
 		}
@@ -112,7 +112,7 @@ func (p *pass) merge(s *Seen) {
 		return
 	}
 	before := n.looks
-	n.describe(s.Comm, s.Looks, max(p.now, s.ID.Start))
+	n.describe(s.Looks, max(p.now, s.ID.Start))
 	g.measure(n, p.now, s.CPUTime, s.RSS)
 	if !s.Stopped && n.signal != nil && n.signalAt <= p.now { // its SIGCONT was not reported
 		n.signal = nil

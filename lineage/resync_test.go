@@ -11,8 +11,8 @@ func TestResyncCreatesWhatWasLost(t *testing.T) {
 		{ID: id(10), Session: 1, Evidence: Root, Creator: id(9), Parent: id(9)},
 		seen(40, 30, 1), // before its creator
 		seen(30, 10, 10),
-		{ID: id(9), Comm: []byte("bash")},
-		{ID: id(77), Comm: []byte("stranger")},
+		{ID: id(9), Looks: called("bash")},
+		{ID: id(77), Looks: called("stranger")},
 	})
 	equal(t, "changes", fmt.Sprint(changes), fmt.Sprint([]Change{
 		{Kind: Found, ID: id(40), Session: 1}, {Kind: Found, ID: id(30), Session: 1},
@@ -24,7 +24,7 @@ func TestResyncCreatesWhatWasLost(t *testing.T) {
 	equal(t, "count", g.Count(1), Count{Live: 3})
 	_, ok := g.Node(id(77))
 	equal(t, "stranger entered", ok, false)
-	equal(t, "comm of the creator outside", known(t, g, id(9)).Comm, "bash")
+	equal(t, "comm of the creator outside", known(t, g, id(9)).Comm, CommOf("bash"))
 
 	late := fork(40, 30, 400) // the Birth arrives after all
 	g.Apply(&late)
@@ -84,7 +84,7 @@ func TestResyncWithAnOldSnapshot(t *testing.T) {
 		fork(70, 10, 700), exit(70, 710), reaped(70, 711),
 		fork(80, 10, 800), reparent(80, 10, 1, 1320), fork(90, 10, 900), execs(90, 1330, "new"))
 	old := seen(30, 10, 10)
-	old.Session, old.Comm = 7, []byte("old")
+	old.Session, old.Comm = 7, CommOf("old")
 	busy, dead := seen(20, 10, 10), seen(90, 10, 10)
 	busy.CPUTime, dead.Dead = 99, true
 	changes := g.Resync(1000, []Seen{
@@ -100,7 +100,7 @@ func TestResyncWithAnOldSnapshot(t *testing.T) {
 	equal(t, "exec since", known(t, g, id(90)).State, Live)
 	n := known(t, g, id(30))
 	equal(t, "session", n.Session, 1)
-	equal(t, "comm", n.Comm, "new")
+	equal(t, "comm", n.Comm, CommOf("new"))
 	equal(t, "parent", n.Parent, id(1))
 }
 
@@ -142,7 +142,7 @@ func TestResyncAfterRestart(t *testing.T) {
 	}
 	equal(t, "tree", shape(g, false, 1), want)
 	equal(t, "count", g.Count(1), Count{Live: 2, Orphans: 2, Zombies: 1})
-	equal(t, "comm", known(t, g, id(40)).Comm, "sh")
+	equal(t, "comm", known(t, g, id(40)).Comm, CommOf("sh"))
 }
 
 // A PID has one present process, whatever is reported of the older one.

@@ -71,14 +71,36 @@ func (e Evidence) String() string {
 	return [...]string{"", "root", "fork", "adopted", "reconciled"}[min(e, Reconciled)]
 }
 
+// Comm is the kernel's name of a process: at most 15 bytes, NUL padded, any bytes. Hostile:
+// escape it before showing it.
+type Comm [16]byte
+
+// CommOf is a name as the kernel keeps it.
+func CommOf(name string) (c Comm) {
+	copy(c[:len(c)-1], name)
+	return c
+}
+
+func (c Comm) String() string { return string(untilNUL(c[:])) }
+
+// MarshalText makes a name text in JSON.
+func (c Comm) MarshalText() ([]byte, error) { return untilNUL(c[:]), nil }
+
+// UnmarshalText is the opposite.
+func (c *Comm) UnmarshalText(name []byte) error {
+	*c = CommOf(string(name))
+	return nil
+}
+
 // Looks is what each report of a living process tells of it; the latest counts.
 type Looks struct {
+	Comm   Comm   `json:",omitzero"`
 	UID    uint32 `json:",omitzero"` // effective, in the initial user namespace
 	Cgroup uint64 `json:",omitzero"` // version 2 id
 }
 
-// Event is one change. Which fields count for Apply depends on Type; Complete adds the others. Argv,
-// Exe and Comm are copied if they are kept.
+// Event is one change. Which fields count for Apply depends on Type; Complete adds the others. Argv
+// and Exe are copied if they are kept.
 type Event struct {
 	Type     EventType
 	Time     uint64 // boottime, ns
@@ -89,7 +111,6 @@ type Event struct {
 	Creator  ID       // Birth
 	Parent   ID       // Birth, Reparent (the new one)
 	From     ID       // Reparent
-	Comm     []byte   // Birth, Exec
 	Looks             // Birth, Exec
 
 	Exe           []byte // Exec
@@ -130,7 +151,6 @@ type Seen struct {
 	Source   uint8
 	Creator  ID
 	Parent   ID
-	Comm     []byte
 	Looks
 	CPUTime uint64
 	RSS     uint64

@@ -14,6 +14,7 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/lineage-ebpf/lineage/bpf"
+	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer/bpfmap"
 )
 
@@ -52,8 +53,8 @@ const (
 func (t *Tracer) SetAgents(agents []Agent) error {
 	wanted := make(map[Comm]bpf.LineageAgent, len(agents))
 	for _, a := range agents {
-		var comm Comm
-		if n := copy(comm[:15], a.Comm); n == 0 || n != len(a.Comm) {
+		comm := lineage.CommOf(a.Comm)
+		if a.Comm == "" || comm.String() != a.Comm {
 			return fmt.Errorf("set agents: comm %q: must be 1 to 15 bytes", a.Comm)
 		}
 		if _, twice := wanted[comm]; twice {

@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"github.com/lineage-ebpf/lineage/bpf"
+	"github.com/lineage-ebpf/lineage/lineage"
 	"golang.org/x/sys/unix"
 )
 
@@ -75,10 +76,8 @@ func decodeBirth(b []byte, ev *Event) bool {
 	e, ok := view[bpf.LineageEventBirth](b)
 	ev.Creator = identity(e.Creator)
 	ev.Parent = identity(e.Parent)
-	ev.Cgroup = e.Cgroup
 	ev.Evidence, ev.Source = evidence(e.Evidence)
-	ev.UID = e.Uid
-	ev.Comm = e.Comm
+	ev.Looks = lineage.Looks{Comm: e.Comm, UID: e.Uid, Cgroup: e.Cgroup}
 	return ok
 }
 
@@ -95,9 +94,7 @@ func decodeExec(b []byte, ev *Event) bool {
 	ev.Filename = tail[:name]
 	ev.Argv = tail[name : name+args]
 	ev.ArgvTruncated = e.Truncated != 0
-	ev.Cgroup = e.Cgroup
-	ev.UID = e.Uid
-	ev.Comm = e.Comm
+	ev.Looks = lineage.Looks{Comm: e.Comm, UID: e.Uid, Cgroup: e.Cgroup}
 	return true
 }
 

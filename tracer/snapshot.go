@@ -102,7 +102,7 @@ func process(s *bpf.LineageSeen, page uint64) Process {
 		Parent:   identity(s.Parent),
 		PGID:     s.Pgid,
 		SID:      s.Sid,
-		Looks:    lineage.Looks{UID: s.Uid, Cgroup: s.Cgroup},
+		Looks:    lineage.Looks{Comm: s.Comm, UID: s.Uid, Cgroup: s.Cgroup},
 		Threads:  s.Threads,
 		NSPID:    s.NsPid,
 		Dead:     s.SeenFlags&seenDead != 0,
@@ -113,7 +113,6 @@ func process(s *bpf.LineageSeen, page uint64) Process {
 		Stops:    s.SeenFlags&seenStopping != 0,
 		CPUTime:  s.CpuTime,
 		RSS:      uint64(max(s.Rss, 0)) * page,
-		Comm:     s.Comm,
 		Exec:     s.Exec,
 	}
 	if s.Entry.Start == s.Process.Start {

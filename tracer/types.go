@@ -1,7 +1,6 @@
 package tracer
 
 import (
-	"bytes"
 	"net/netip"
 	"time"
 
@@ -18,6 +17,7 @@ type (
 	Signal    = lineage.Signal
 	Sender    = lineage.Sender
 	Evidence  = lineage.Evidence
+	Comm      = lineage.Comm
 )
 
 // State is the state of a session. States only grow.
@@ -156,17 +156,6 @@ const (
 	FlagResumed   = EntryFlags(bpf.LineageEntryFlagsFLAG_RESUMED)
 )
 
-// Comm is the kernel's task comm: at most 15 bytes, NUL padded, any bytes. Hostile:
-// escape it before showing it.
-type Comm [16]byte
-
-func (c Comm) String() string {
-	if i := bytes.IndexByte(c[:], 0); i >= 0 {
-		return string(c[:i])
-	}
-	return string(c[:])
-}
-
 // EventType is what an [Event] reports.
 type EventType uint16
 
@@ -207,7 +196,6 @@ type Event struct {
 	Creator       Identity // Birth
 	Parent        Identity // Birth: real_parent; Reparent: the new parent
 	From          Identity // Reparent: the parent that died
-	Comm          Comm     // Birth, Exec
 	lineage.Looks          // Birth, Exec
 
 	Filename      []byte // Exec
@@ -271,7 +259,6 @@ type Process struct {
 	Stops   bool   // Stopped, or about to be
 	CPUTime uint64 // ns, live and dead threads
 	RSS     uint64 // bytes
-	Comm    Comm
 	Exec    uint64 // another one after each exec of the process; 0: none since its birth
 }
 

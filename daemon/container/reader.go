@@ -92,7 +92,7 @@ func (r *Reader) read(due []member) {
 		}
 		if len(argv) > 0 { // as run since the process was entered: an exec after that would have been reported
 			ran := &lineage.Event{
-				Type: lineage.Exec, Time: max(p.Since, p.ID.Start), ID: p.ID, Comm: p.Comm, Looks: p.Looks,
+				Type: lineage.Exec, Time: max(p.Since, p.ID.Start), ID: p.ID, Looks: p.Looks,
 				Exe: []byte(exe), Argv: argv, ArgvTruncated: truncated,
 			}
 			changes = append(changes, func(t registry.Tx) { t.Ran(ran) })

@@ -36,7 +36,7 @@ func Calls(e Encoder, s *Session, ports map[lineage.ID][]int, r Reader) (all []a
 			g = &callLeft{CallLeft: api.CallLeft{Head: api.Head{Kind: "call"}, Session: id.String(), SessionName: s.Info.Name, Kept: s.Info.Kept,
 				Ambiguous: len(claim.Calls) > 1, Ports: []int{}}, runs: make(map[string]*api.CallCommand)}
 			if n, ok := e.Graph.Node(claim.Calls[0].Agent); ok {
-				g.Agent = n.Comm
+				g.Agent = n.Comm.String()
 			}
 			found[key] = g
 		}
@@ -118,13 +118,13 @@ func (g *callLeft) add(n *lineage.Node, r Reader) {
 	g.CPUSeconds += seconds(n.CPUTime)
 	g.RSSBytes += n.RSS
 	argv, cut := shortened(api.Unwrapped(r.Argv(n.UID, n.Argv)))
-	key := n.Comm
+	key := n.Comm.String()
 	if argv != nil {
 		key = fmt.Sprintf("%q", argv)
 	}
 	c := g.runs[key]
 	if c == nil {
-		c = &api.CallCommand{Comm: n.Comm, Argv: argv, ArgvTruncated: argv != nil && (cut || n.ArgvTruncated)}
+		c = &api.CallCommand{Comm: n.Comm.String(), Argv: argv, ArgvTruncated: argv != nil && (cut || n.ArgvTruncated)}
 		g.runs[key] = c
 	}
 	c.Processes++

@@ -63,13 +63,11 @@ func Event(c Clock, seq uint64, e *tracer.Event, r Reader) api.Event {
 // process is the process of an event, as it is after it.
 func process(c Clock, e *tracer.Event, r Reader) *api.Process {
 	p := &api.Process{
-		Ref: Ref(e.Process), Comm: e.Comm.String(), State: api.StateLive, Creator: RefOrNil(e.Creator), Parent: RefOrNil(e.Parent),
+		Ref: Ref(e.Process), State: api.StateLive, Creator: RefOrNil(e.Creator), Parent: RefOrNil(e.Parent),
 		Container: Container(e.Container), Evidence: evidence(e.Evidence, e.Source), Started: c.Wall(e.Process.Start),
 		Session: word(e.Session),
 	}
-	if e.Met || e.Type == tracer.EventBirth || e.Type == tracer.EventExec {
-		p.UID = new(int(e.UID))
-	}
+	looks(p, &e.Looks, e.Met || e.Type == tracer.EventBirth || e.Type == tracer.EventExec)
 	if i := e.Image; i != nil {
 		p.Exe, p.Argv = i.Exe, KnownArgv(p, i.Argv, r)
 		p.ArgvTruncated = i.Truncated && p.Argv != nil

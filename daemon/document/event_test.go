@@ -8,8 +8,10 @@ import (
 )
 
 func TestEvent(t *testing.T) {
-	comm := tracer.Comm{'s', 'h'}
-	five, killed := lineage.Looks{UID: 5}, &lineage.Signal{Number: 15, Sender: lineage.ByProcess, Time: 40, By: id(102), Session: session, UID: 5, Comm: "pkill", Handled: true, Raised: true}
+	sh := lineage.Looks{Comm: lineage.CommOf("sh")}
+	five, six := sh, sh
+	five.UID, six.UID = 5, 6
+	killed := &lineage.Signal{Number: 15, Sender: lineage.ByProcess, Time: 40, By: id(102), Session: session, UID: 5, Comm: "pkill", Handled: true, Raised: true}
 	shell := &lineage.Image{Comm: "sh", Exe: "/bin/sh", Argv: []string{"sh", "-c"}, Truncated: true}
 	whole := lineage.After{Image: shell, Met: true}
 	dead := whole
@@ -24,11 +26,11 @@ func TestEvent(t *testing.T) {
 		event tracer.Event
 		want  string
 	}{
-		{tracer.Event{Type: tracer.EventBirth, Creator: id(100), Parent: id(1), Evidence: tracer.EvidenceFork, Comm: comm, Looks: five},
+		{tracer.Event{Type: tracer.EventBirth, Creator: id(100), Parent: id(1), Evidence: tracer.EvidenceFork, Looks: five},
 			`"type":"fork",` + is + `"creator":{"pid":100,"start_ns":"1000"},"parent":{"pid":1,"start_ns":"10"},"comm":"sh","uid":5,"state":"live",` + began + `,"evidence":{"kind":"fork","confidence":"strong"}},"session":"000007"}`},
-		{tracer.Event{Type: tracer.EventExec, Comm: comm, Looks: five, After: lineage.After{Image: shell, Was: &lineage.Image{Comm: "su", Argv: []string{"su"}}, WasUID: 6, Before: 44}},
+		{tracer.Event{Type: tracer.EventExec, Looks: five, After: lineage.After{Image: shell, Was: &lineage.Image{Comm: "su", Argv: []string{"su"}}, WasUID: 6, Before: 44}},
 			`"type":"exec",` + ran + `"state":"live",` + began + `},"was":{"pid":101,"start_ns":"1010","comm":"su","uid":6},"session":"000007","since_ns":"44"}`},
-		{tracer.Event{Type: tracer.EventExec, Comm: comm, Looks: lineage.Looks{UID: 6}, After: whole},
+		{tracer.Event{Type: tracer.EventExec, Looks: six, After: whole},
 			`"type":"exec",` + is + `"comm":"sh","exe":"/bin/sh","uid":6,"state":"live",` + began + `},"session":"000007"}`},
 		{tracer.Event{Type: tracer.EventExit, ExitStatus: 3 << 8, CPUTime: 5e8, MaxRSS: 6},
 			`"type":"exit",` + is + `"state":"zombie",` + began + `,` + over + `"exit_code":3,"cpu_seconds":0.5,"rss_bytes":6},"session":"000007"}`},
@@ -44,11 +46,11 @@ func TestEvent(t *testing.T) {
 			`"type":"stop",` + is + `"state":"live",` + began + `,"stopped":{"signal":"SIGRTMIN+6","kind":"kernel","time":"2026-01-02T03:04:05.00000004Z"}},"session":"000007","sent":{"signal":"SIGRTMIN+6","kind":"kernel","time":"2026-01-02T03:04:05.00000004Z"}}`},
 		{tracer.Event{Type: tracer.EventContinue, Signal: &lineage.Signal{Number: 18, Sender: lineage.ByKernel}},
 			`"type":"continue",` + is + `"state":"live",` + began + `},"session":"000007","sent":{"signal":"SIGCONT","kind":"kernel"}}`},
-		{tracer.Event{Type: tracer.EventCrossing, Comm: comm, Crossing: &tracer.Crossing{Signal: 15, Refused: true, To: id(102), Session: session, UID: 5, Comm: "db"}},
+		{tracer.Event{Type: tracer.EventCrossing, Looks: sh, Crossing: &tracer.Crossing{Signal: 15, Refused: true, To: id(102), Session: session, UID: 5, Comm: "db"}},
 			`"type":"crossing",` + is + `"comm":"sh","state":"live",` + began + `},"session":"000007","crossing":{"signal":"SIGTERM","to":{"pid":102,"start_ns":"1020","session":"000007","comm":"db","uid":5},"refused":true}}`},
-		{tracer.Event{Type: tracer.EventReparent, Comm: comm, Looks: five, From: id(100), Parent: id(1), After: whole, Claim: &lineage.Claim{Calls: []*lineage.Call{call}}},
+		{tracer.Event{Type: tracer.EventReparent, Looks: five, From: id(100), Parent: id(1), After: whole, Claim: &lineage.Claim{Calls: []*lineage.Call{call}}},
 			`"type":"reparent",` + is + `"parent":{"pid":1,"start_ns":"10"},` + ran[len(is):] + `"state":"live",` + began + `,"calls":[{"id":"toolu_1","began":"2026-01-02T03:04:05.00000004Z","claimed":true}]},"session":"000007","from":{"pid":100,"start_ns":"1000"},"to":{"pid":1,"start_ns":"10"}}`},
-		{tracer.Event{Type: tracer.EventReaped, Comm: comm, Looks: five, After: dead, ExitStatus: 3 << 8},
+		{tracer.Event{Type: tracer.EventReaped, Looks: five, After: dead, ExitStatus: 3 << 8},
 			`"type":"reaped",` + ran + `"state":"exited",` + began + `,"exited":"2026-01-02T03:04:05.000000045Z","exit_code":3},"session":"000007"}`},
 		{tracer.Event{Type: tracer.EventSession, State: tracer.StateEnding, Cause: tracer.CauseIdle},
 			`"type":"session","session":"000007","state":"ending","reason":"idle"}`},

@@ -2,6 +2,7 @@ package document
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -12,8 +13,8 @@ func (e Encoder) Plan(id tracer.SessionID, members []tracer.Process, r Reader) [
 	all := make([]api.PlanProcess, len(members))
 	for i := range members {
 		t := &members[i]
-		p := api.Process{Ref: Ref(t.Identity), Comm: t.Comm.String(), State: api.StateLive, UID: new(int(t.UID)),
-			Started: e.Clock.Wall(t.Start), Session: t.Session.String(), Evidence: evidence(t.Evidence, t.Source)}
+		p := api.Process{Ref: Ref(t.Identity), State: api.StateLive, Started: e.Clock.Wall(t.Start), Session: t.Session.String(), Evidence: evidence(t.Evidence, t.Source)}
+		looks(&p, &t.Looks, true)
 		if n, ok := e.Graph.Node(t.Identity); ok && !n.Ghost {
 			p = e.Process(&n, r)
 		}
@@ -26,8 +27,8 @@ func (e Encoder) Plan(id tracer.SessionID, members []tracer.Process, r Reader) [
 func (e Encoder) because(id tracer.SessionID, t *tracer.Process) string {
 	var why string
 	creator := fmt.Sprint(t.Creator.PID)
-	if n, ok := e.Graph.Node(t.Creator); ok && n.Comm != "" {
-		creator += " " + n.Comm
+	if n, ok := e.Graph.Node(t.Creator); ok {
+		creator = strings.TrimSpace(creator + " " + n.Comm.String())
 	}
 	switch t.Evidence {
 	case tracer.EvidenceRoot:

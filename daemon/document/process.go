@@ -60,11 +60,10 @@ func word(id tracer.SessionID) string {
 // Process is a node, with its command line as r gets it.
 func (e Encoder) Process(n *lineage.Node, r Reader) api.Process {
 	p := api.Process{
-		Ref:   Ref(n.ID),
-		Comm:  n.Comm,
-		Exe:   n.Exe,
-		State: api.ProcessState(n.State.String()),
-		UID:   new(int(n.UID)), Creator: RefOrNil(n.Creator), Parent: RefOrNil(n.Parent),
+		Ref:     Ref(n.ID),
+		Exe:     n.Exe,
+		State:   api.ProcessState(n.State.String()),
+		Creator: RefOrNil(n.Creator), Parent: RefOrNil(n.Parent),
 		Session:    word(n.Session),
 		Orphan:     n.Orphan,
 		CPUSeconds: seconds(n.CPUTime),
@@ -79,9 +78,7 @@ func (e Encoder) Process(n *lineage.Node, r Reader) api.Process {
 	case lineage.Zombie:
 		p.RSSBytes = 0 // what was last seen of it; it holds only its PID
 	}
-	if n.Ghost {
-		p.UID = nil
-	}
+	looks(&p, &n.Looks, !n.Ghost)
 	if p.Argv = r.Argv(n.UID, n.Argv); p.Argv != nil {
 		p.ArgvTruncated = n.ArgvTruncated
 	}
@@ -94,6 +91,14 @@ func (e Encoder) Process(n *lineage.Node, r Reader) api.Process {
 		p.Stopped = Sender(e.Clock, n.Signal)
 	}
 	return p
+}
+
+// looks adds to a process what each report of it tells; met: there was one.
+func looks(p *api.Process, l *lineage.Looks, met bool) {
+	p.Comm = l.Comm.String()
+	if met {
+		p.UID = new(int(l.UID))
+	}
 }
 
 // seconds converts nanoseconds for documents.

@@ -76,8 +76,8 @@ func (e Encoder) found(f *Found, r Reader) (b api.Brokered) {
 	b.Process = &api.Process{Ref: Ref(f.Process), Comm: f.Comm}
 	if n, ok := e.Graph.Node(f.Process); ok {
 		b.Process.Container = Container(n.Container)
-		if n.Comm != "" {
-			b.Process.Comm = n.Comm // it may have execed another program since
+		if now := n.Comm.String(); now != "" {
+			b.Process.Comm = now // it may have execed another program since
 		}
 	}
 	b.Evidence = evidence(lineage.Adopted, f.Source)

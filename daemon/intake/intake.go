@@ -8,12 +8,12 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// Event is a kernel event as the graph takes it. Its texts alias ev.
+// Event is a kernel event as the graph takes it. Its texts alias those of ev.
 func Event(ev *tracer.Event) lineage.Event {
 	return lineage.Event{
 		Type: types[ev.Type], Time: ev.Time, ID: ev.Process, Session: ev.Session,
 		Evidence: ev.Evidence, Source: uint8(ev.Source), Creator: ev.Creator, Parent: ev.Parent,
-		From: ev.From, Comm: ev.Comm[:], Looks: ev.Looks,
+		From: ev.From, Looks: ev.Looks,
 		Exe: ev.Filename, Argv: ev.Argv, ArgvTruncated: ev.ArgvTruncated,
 		Status: ev.ExitStatus, Flags: uint32(ev.Flags), CPUTime: ev.CPUTime, MaxRSS: ev.MaxRSS,
 		Signal: ev.Signal, Claim: ev.Claim,
@@ -26,7 +26,6 @@ func Complete(ev *tracer.Event, le *lineage.Event) {
 	ev.Looks, ev.Claim, ev.Signal, ev.After = le.Looks, le.Claim, le.Signal, le.After
 	ev.ExitStatus, ev.Flags, ev.CPUTime, ev.MaxRSS = le.Status, tracer.EntryFlags(le.Flags), le.CPUTime, le.MaxRSS
 	ev.Filename, ev.Argv, ev.ArgvTruncated = nil, nil, false
-	copy(ev.Comm[:], le.Comm)
 }
 
 var types = [...]lineage.EventType{
@@ -42,12 +41,12 @@ var types = [...]lineage.EventType{
 	tracer.EventCrossing: 0, // the receiver may be in no session
 }
 
-// Seen is one process of a snapshot; comm must outlive it.
-func Seen(p *tracer.Process, comm []byte) lineage.Seen {
+// Seen is one process of a snapshot.
+func Seen(p *tracer.Process) lineage.Seen {
 	return lineage.Seen{
 		ID: p.Identity, Session: p.Session, Since: p.Since,
 		Evidence: p.Evidence, Source: uint8(p.Source), Creator: p.Creator, Parent: p.Parent,
-		Comm: comm, Looks: p.Looks, CPUTime: p.CPUTime, RSS: p.RSS,
+		Looks: p.Looks, CPUTime: p.CPUTime, RSS: p.RSS,
 		Dead: p.Dead, Zombie: p.Zombie, Stopped: p.Stopped,
 	}
 }

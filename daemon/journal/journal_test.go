@@ -91,7 +91,7 @@ func records(first uint64, n int, at time.Duration) (all []Record) {
 	for i := range n {
 		all = append(all, Record{Seq: first + uint64(i), Event: tracer.Event{
 			Type: tracer.EventExec, Time: uint64(at) + uint64(i), Session: 7, Process: tracer.Identity{PID: 9, Start: 8},
-			Comm: tracer.Comm{'a'}, After: lineage.After{Image: &lineage.Image{Comm: "a", Exe: "/bin/a", Argv: []string{"a", "-b"}}},
+			Looks: lineage.Looks{Comm: tracer.Comm{'a'}}, After: lineage.After{Image: &lineage.Image{Comm: "a", Exe: "/bin/a", Argv: []string{"a", "-b"}}},
 		}})
 	}
 	return all

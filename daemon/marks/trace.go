@@ -109,7 +109,7 @@ func (m *Marks) read(ctx context.Context) {
 func (m *Marks) claim(t registry.Tx, p program, c *lineage.Claim) {
 	ev := tracer.Event{Type: tracer.EventTrace, Time: m.o.Clock.Boottime(), Process: p.id, Session: p.session, Claim: c}
 	if n, known := t.Graph().Node(p.id); known {
-		copy(ev.Comm[:len(ev.Comm)-1], n.Comm)
+		ev.Comm = n.Comm
 		t.Apply([]tracer.Event{ev})
 	}
 }

@@ -37,7 +37,6 @@ type sampler struct {
 	last     time.Duration // CLOCK_MONOTONIC of the last walk, 0: none
 	owed     Cause         // of a look that failed: the next one has it
 	seen     []lineage.Seen
-	comms    []byte            // of seen
 	asks     int               // for sessions
 	misses   uint64            // recursion misses at the last look
 	counters map[string]uint64 // at the last look, nil before the first
@@ -227,12 +226,11 @@ func (p *sampler) grown(misses, counters map[string]uint64, has tracer.Features)
 // another process now.
 func (p *sampler) snapshot() (now uint64, seen []lineage.Seen, err error) {
 	now, p.last = p.registry.o.Clock.Boottime(), p.registry.o.Clock.Monotonic()
-	p.seen, p.comms = p.seen[:0], p.comms[:0]
+	p.seen = p.seen[:0]
 	err = p.registry.o.Kernel.Snapshot(0, func(t *tracer.Process) error {
-		p.comms = append(p.comms, t.Comm[:]...)
 		p.census.meet(t)
 		p.met(t)
-		p.seen = append(p.seen, intake.Seen(t, p.comms[len(p.comms)-len(t.Comm):]))
+		p.seen = append(p.seen, intake.Seen(t))
 		return nil
 	})
 	if err != nil {

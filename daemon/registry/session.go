@@ -265,7 +265,7 @@ func (r *Registry) died(s *Session, ev *tracer.Event) {
 			Killer:   document.Killer(r.view().Encoder().Clock, ev.Process, "", ev.Flags, ev.Signal),
 		}
 		if n, ok := r.graph.Node(ev.Process); ok {
-			d.Comm, d.Argv = n.Comm, n.Argv
+			d.Comm, d.Argv = n.Comm.String(), n.Argv
 		}
 		s.receipt.Died(d, func(n int) bool { return r.ended.Take(s.info.UID, n) })
 	}
@@ -282,7 +282,7 @@ func (r *Registry) died(s *Session, ev *tracer.Event) {
 func (r *Registry) moved(from tracer.SessionID, id tracer.Identity, o api.Outcome) {
 	if s := r.sessions[from]; s != nil && s.Active() {
 		n, _ := r.graph.Node(id)
-		o.Ref, o.Comm, o.Argv = document.Ref(id), n.Comm, n.Argv
+		o.Ref, o.Comm, o.Argv = document.Ref(id), n.Comm.String(), n.Argv
 		s.receipt.Add(o, func(n int) bool { return r.ended.Take(s.info.UID, n) })
 		r.view().Save(s)
 	}

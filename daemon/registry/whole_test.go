@@ -27,7 +27,7 @@ func TestWhole(t *testing.T) {
 		return ev
 	}
 	exec := func(n uint64, exe string, uid uint32) tracer.Event {
-		return at(n, tracer.EventExec, tracer.Event{Comm: tracer.Comm{exe[0]}, Filename: []byte(exe), Argv: []byte(exe + "\x00"), Looks: lineage.Looks{UID: uid}})
+		return at(n, tracer.EventExec, tracer.Event{Filename: []byte(exe), Argv: []byte(exe + "\x00"), Looks: lineage.Looks{Comm: lineage.CommOf(exe), UID: uid}})
 	}
 	claim := &lineage.Claim{Trace: lineage.Trace{ID: [16]byte{1}}}
 	sender := &lineage.Signal{Number: 9, Sender: lineage.ByProcess}

@@ -60,7 +60,7 @@ func (s *Steward) remembered(id lineage.ID, depth int) *policy.Facts {
 		return nil
 	}
 	uid := n.UID
-	f := &policy.Facts{Comm: n.Comm, Argv: n.Argv, UID: &uid}
+	f := &policy.Facts{Comm: n.Comm.String(), Argv: n.Argv, UID: &uid}
 	if strings.HasPrefix(n.Exe, "/") {
 		f.Exe = n.Exe
 	}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -59,7 +60,7 @@ func (k *Kernel) Become(pid uint32, comm string) tracer.SessionID {
 	p := k.rename(pid, comm)
 	id := k.openAgent(p)
 	if id != 0 {
-		k.emit(tracer.Event{Type: tracer.EventExec, Process: p.Identity, Session: id, Comm: p.Comm, Looks: p.Looks})
+		k.emit(tracer.Event{Type: tracer.EventExec, Process: p.Identity, Session: id, Looks: p.Looks})
 	}
 	return id
 }
@@ -106,8 +107,7 @@ func (k *Kernel) OpenMissedAgents() (n int, err error) {
 
 func (k *Kernel) rename(pid uint32, comm string) *Proc {
 	p := k.procs[pid]
-	p.Comm = tracer.Comm{}
-	copy(p.Comm[:15], comm)
+	p.Comm = lineage.CommOf(comm)
 	return p
 }
 

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -162,7 +163,7 @@ func (k *Kernel) add(pid, parent uint32, comm string) *Proc {
 	if pp := k.procs[parent]; pp != nil {
 		p.Parent = pp.Identity
 	}
-	copy(p.Comm[:15], comm)
+	p.Comm = lineage.CommOf(comm)
 	p.Threads, p.NSPID, p.RSS = 1, pid, 4096
 	k.procs[pid] = p
 	return p
@@ -234,7 +235,7 @@ func (k *Kernel) enter(p *Proc, id tracer.SessionID, why tracer.Evidence, creato
 		k.chain(id, func(s *tracer.SessionInfo) { s.Forks++ })
 	}
 	k.emit(tracer.Event{Type: tracer.EventBirth, Process: p.Identity, Session: id, Evidence: why,
-		Source: p.Source, Creator: creator, Parent: p.Parent, Comm: p.Comm, Looks: p.Looks, Flags: p.Flags})
+		Source: p.Source, Creator: creator, Parent: p.Parent, Looks: p.Looks, Flags: p.Flags})
 }
 
 // move makes a process a member of another session.
@@ -249,7 +250,7 @@ func (k *Kernel) Exec(pid uint32, filename string, argv string) {
 	defer k.lock()()
 	p := k.procs[pid]
 	if p.Session != 0 {
-		k.emit(tracer.Event{Type: tracer.EventExec, Process: p.Identity, Session: p.Session, Comm: p.Comm,
+		k.emit(tracer.Event{Type: tracer.EventExec, Process: p.Identity, Session: p.Session,
 			Looks: p.Looks, Filename: []byte(file), Argv: []byte(argv)})
 	}
 }

@@ -14,17 +14,16 @@ import (
 )
 
 // forms are the structs that share six or more fields with api.Process, between the kernel and a screen: each of
-// them has to learn of a new fact about a process. An eighth form is refused.
+// them has to learn of a new fact about a process. A sixth form is refused.
 var forms = map[string]string{
 	"tracer.Event":   "what the kernel reports of a process, and what the graph knows of it then",
 	"lineage.Event":  "the same without the kernel: what the graph takes and completes",
 	"lineage.node":   "a process in the graph",
 	"lineage.Node":   "a copy of it, for other goroutines and the disk",
 	"tracer.Process": "a process in a walk over the kernel's tasks",
-	"lineage.Seen":   "the same as the graph takes it",
 }
 
-const maxForms = 6 // it only goes down
+const maxForms = 5 // it only goes down
 
 // outsideForms have such fields for another reason.
 var outsideForms = map[string]string{

@@ -76,7 +76,7 @@ var mayImport = map[string]string{
 	"daemon/watch":                 "api daemon/access daemon/document daemon/lookup daemon/registry daemon/stream lineage tracer",
 	"daemon/watch/watchtest":       "api",
 	"enforcer":                     "api lineage/memory tracer tracer/procfs",
-	"enforcer/kerneltest":          "tracer",
+	"enforcer/kerneltest":          "lineage tracer",
 	"enforcer/policy":              "enforcer/redact",
 	"enforcer/redact":              "lineage/memory",
 	"lineage":                      "lineage/memory",

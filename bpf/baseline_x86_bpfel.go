@@ -112,12 +112,15 @@ type BaselineExecScratch struct {
 			Session uint64
 		}
 		Cgroup      uint64
-		Uid         uint32
 		FilenameLen uint16
 		ArgvLen     uint16
-		Truncated   uint32
-		Pad         uint32
-		Comm        [16]uint8
+		Facts       struct {
+			_    structs.HostLayout
+			Uid  uint32
+			Comm [16]uint8
+		}
+		Truncated uint32
+		Pad       uint32
 	}
 	Tail [4352]int8
 }

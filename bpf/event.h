@@ -107,6 +107,12 @@ static __always_inline void read_comm(u8 *to, struct task_struct *t)
 	((u64 *)to)[1] = ((u64 *)t->comm)[1];
 }
 
+static __always_inline void describe(struct facts *f, struct task_struct *t)
+{
+	f->uid = uid_of(t);
+	read_comm(f->comm, t);
+}
+
 __noinline int emit_session(u64 session, u32 state, u32 cause)
 {
 	struct event_session *e = reserve(struct event_session);
@@ -136,8 +142,7 @@ static __always_inline void emit_birth(struct task_struct *t, u32 tgid, const st
 	identify(&e->parent, t->real_parent->group_leader);
 	e->cgroup = cgroup;
 	e->evidence = n->evidence;
-	e->uid = uid_of(t);
-	read_comm(e->comm, t);
+	describe(&e->facts, t);
 	bpf_ringbuf_submit(e, wakeup(n->evidence != EVIDENCE_FORK));
 }
 

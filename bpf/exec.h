@@ -76,10 +76,9 @@ static __always_inline void emit_exec(struct task_struct *t, struct linux_binprm
 		x->e.truncated = 1;
 	}
 	x->e.argv_len = room;
-	x->e.uid = uid_of(t);
 	x->e.cgroup = cgroup_of(t);
 	x->e.pad = 0;
-	read_comm(x->e.comm, t);
+	describe(&x->e.facts, t);
 	header(&x->e.h, EVENT_EXEC, tgid, n->start, n->session, n->flags);
 	len += room & (ARGV_MAX_LEN - 1);
 	emit_scratch(x, len + sizeof(x->e));

@@ -343,26 +343,30 @@ struct event_header {
 	u64 session;
 };
 
+/* What a birth, an exec and the snapshot tell of a process: see describe(). Where it is, comm is aligned as a u64. */
+struct facts {
+	u32 uid; /* effective */
+	u8 comm[COMM_LEN];
+};
+
 struct event_birth {
 	struct event_header h;
 	struct identity creator;
 	struct identity parent; /* real_parent: differs after CLONE_PARENT */
 	u64 cgroup;
 	u32 evidence;
-	u32 uid;
-	u8 comm[COMM_LEN];
+	struct facts facts;
 };
 
 /* Followed by filename_len bytes, then argv_len bytes: emitted at real length. */
 struct event_exec {
 	struct event_header h;
 	u64 cgroup;
-	u32 uid;
 	u16 filename_len; /* without NUL */
 	u16 argv_len;
+	struct facts facts;
 	u32 truncated;
 	u32 pad;
-	u8 comm[COMM_LEN];
 };
 
 struct event_exit {
@@ -481,11 +485,10 @@ struct seen {
 	u64 exec; /* another one after each exec of the process; 0: none since its birth */
 	u32 pgid;
 	u32 sid;
-	u32 uid;
 	u32 threads;
 	u32 ns_pid;
 	u32 seen_flags;
-	u8 comm[COMM_LEN];
+	struct facts facts;
 };
 
 /* Counters, per CPU. The names are the metric labels; see counters.go. */

@@ -148,8 +148,7 @@ type LineageEventBirth struct {
 	Parent   LineageIdentity
 	Cgroup   uint64
 	Evidence uint32
-	Uid      uint32
-	Comm     [16]uint8
+	Facts    LineageFacts
 }
 
 type LineageEventCrossing struct {
@@ -168,12 +167,11 @@ type LineageEventExec struct {
 	_           structs.HostLayout
 	H           LineageEventHeader
 	Cgroup      uint64
-	Uid         uint32
 	FilenameLen uint16
 	ArgvLen     uint16
+	Facts       LineageFacts
 	Truncated   uint32
 	Pad         uint32
-	Comm        [16]uint8
 }
 
 type LineageEventExit struct {
@@ -256,6 +254,12 @@ type LineageExecScratch struct {
 	Tail [4352]int8
 }
 
+type LineageFacts struct {
+	_    structs.HostLayout
+	Uid  uint32
+	Comm [16]uint8
+}
+
 type LineageFileId struct {
 	_          structs.HostLayout
 	Inode      uint64
@@ -314,11 +318,10 @@ type LineageSeen struct {
 	Exec      uint64
 	Pgid      uint32
 	Sid       uint32
-	Uid       uint32
 	Threads   uint32
 	NsPid     uint32
 	SeenFlags uint32
-	Comm      [16]uint8
+	Facts     LineageFacts
 }
 
 type LineageSender uint32

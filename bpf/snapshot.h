@@ -67,7 +67,7 @@ static __always_inline int on_snapshot(struct seq_file *seq, struct task_struct 
 		x.entry = (struct entry){ .start = start, .session = session };
 	identify(&x.parent, t->real_parent->group_leader);
 	x.cgroup = cgroup_of(t);
-	x.uid = uid_of(t);
+	describe(&x.facts, t);
 	x.cpu_time += signal->sum_sched_runtime;
 	mm = t->mm;
 	if (mm)
@@ -90,7 +90,6 @@ static __always_inline int on_snapshot(struct seq_file *seq, struct task_struct 
 		x.seen_flags |= SEEN_STOPPED;
 	if (is_stopping(signal))
 		x.seen_flags |= SEEN_STOPPING;
-	bpf_probe_read_kernel(x.comm, sizeof(x.comm), t->comm);
 	bpf_seq_write(seq, &x, sizeof(x));
 	return 0;
 }

@@ -77,7 +77,7 @@ func decodeBirth(b []byte, ev *Event) bool {
 	ev.Creator = identity(e.Creator)
 	ev.Parent = identity(e.Parent)
 	ev.Evidence, ev.Source = evidence(e.Evidence)
-	ev.Looks = lineage.Looks{Comm: e.Comm, UID: e.Uid, Cgroup: e.Cgroup}
+	ev.Looks = looks(&e.Facts, e.Cgroup)
 	return ok
 }
 
@@ -94,8 +94,12 @@ func decodeExec(b []byte, ev *Event) bool {
 	ev.Filename = tail[:name]
 	ev.Argv = tail[name : name+args]
 	ev.ArgvTruncated = e.Truncated != 0
-	ev.Looks = lineage.Looks{Comm: e.Comm, UID: e.Uid, Cgroup: e.Cgroup}
+	ev.Looks = looks(&e.Facts, e.Cgroup)
 	return true
+}
+
+func looks(f *bpf.LineageFacts, cgroup uint64) lineage.Looks {
+	return lineage.Looks{Comm: f.Comm, UID: f.Uid, Cgroup: cgroup}
 }
 
 func decodeExit(b []byte, ev *Event) bool {

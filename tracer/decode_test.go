@@ -29,8 +29,8 @@ func header(t EventType) bpf.LineageEventHeader {
 
 func execRecord(name, args string) []byte {
 	e := bpf.LineageEventExec{
-		H: header(EventExec), Uid: 7, FilenameLen: uint16(len(name)), ArgvLen: uint16(len(args)),
-		Comm: [16]uint8{'x'},
+		H: header(EventExec), FilenameLen: uint16(len(name)), ArgvLen: uint16(len(args)),
+		Facts: bpf.LineageFacts{Uid: 7, Comm: [16]uint8{'x'}},
 	}
 	return append(append(bytesOf(e), name...), args...)
 }
@@ -63,7 +63,7 @@ func TestDecode(t *testing.T) {
 		raw  []byte
 		want Event
 	}{
-		"birth":    {bytesOf(bpf.LineageEventBirth{H: header(EventBirth), Creator: wire, Parent: wire, Evidence: 2, Uid: 7, Cgroup: 10}), birth},
+		"birth":    {bytesOf(bpf.LineageEventBirth{H: header(EventBirth), Creator: wire, Parent: wire, Evidence: 2, Facts: bpf.LineageFacts{Uid: 7}, Cgroup: 10}), birth},
 		"exec":     {execRecord("/bin/x", "x\x00y\x00"), exec},
 		"exit":     {bytesOf(plain), exit},
 		"killed":   {bytesOf(bpf.LineageEventKilled{X: told, Killer: sent}), killed},

@@ -11,7 +11,6 @@ import (
 
 	"github.com/cilium/ebpf/link"
 	"github.com/lineage-ebpf/lineage/bpf"
-	"github.com/lineage-ebpf/lineage/lineage"
 )
 
 // The flags of a snapshot record, SEEN_* of bpf/lineage.h.
@@ -102,7 +101,7 @@ func process(s *bpf.LineageSeen, page uint64) Process {
 		Parent:   identity(s.Parent),
 		PGID:     s.Pgid,
 		SID:      s.Sid,
-		Looks:    lineage.Looks{Comm: s.Comm, UID: s.Uid, Cgroup: s.Cgroup},
+		Looks:    looks(&s.Facts, s.Cgroup),
 		Threads:  s.Threads,
 		NSPID:    s.NsPid,
 		Dead:     s.SeenFlags&seenDead != 0,

@@ -5,6 +5,7 @@ package history
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -233,21 +234,18 @@ func (r *Recorder) batch(most uint64) (b *batch, more bool) {
 	return b, full || len(r.sessions) > 0
 }
 
+// rowless are the events that no row of a process has.
+var rowless = []tracer.EventType{tracer.EventReaped, tracer.EventListen, tracer.EventUnlisten, tracer.EventMark}
+
 // record converts an event for the file, without its secrets, and notes what it changes. Events that share
 // a command line share it in hidden, too.
 func (r *Recorder) record(x *recent.Event, hidden map[*lineage.Image]*lineage.Image) journal.Record {
 	ev := x.Event
-	if ev.Session != 0 {
-		switch ev.Type {
-		case tracer.EventReaped, tracer.EventListen, tracer.EventUnlisten, tracer.EventMark: // no row has them
-		case tracer.EventExit, tracer.EventSession:
-			r.sessions[ev.Session] = true
-			fallthrough
-		default:
-			if ev.Process.PID != 0 {
-				r.touched[ev.Process] = true
-			}
-		}
+	if ev.Session != 0 && (ev.Type == tracer.EventExit || ev.Type == tracer.EventSession) {
+		r.sessions[ev.Session] = true
+	}
+	if ev.Session != 0 && ev.Process.PID != 0 && !slices.Contains(rowless, ev.Type) {
+		r.touched[ev.Process] = true
 	}
 	hide := func(img *lineage.Image) *lineage.Image {
 		if img != nil && hidden[img] == nil {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,6 +22,9 @@ import (
 
 // measureAge is how old a snapshot may be: scrapes that come together share it.
 const measureAge = 100 * time.Millisecond
+
+// ours are the types of events that the kernel does not report.
+var ours = []tracer.EventType{0, tracer.EventLost, tracer.EventMark, tracer.EventTrace}
 
 // scraped is the last snapshot.
 type scraped struct {
@@ -81,9 +85,7 @@ func (s *Status) measure() (*metrics.Snapshot, error) {
 		}
 		m.Rules = s.use(v)
 		for t, name := range document.EventNames {
-			switch tracer.EventType(t) {
-			case 0, tracer.EventLost, tracer.EventMark, tracer.EventTrace: // not the kernel's
-			default:
+			if !slices.Contains(ours, tracer.EventType(t)) {
 				m.Events[string(name)] = meter.Events[t]
 			}
 		}

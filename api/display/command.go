@@ -1,6 +1,7 @@
 package display
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"unicode"
@@ -202,4 +203,12 @@ func quote(arg string) string {
 		return arg
 	}
 	return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+}
+
+// Facts say in a list what each report of a process tells.
+func Facts(p *api.Process) (words []string) {
+	if p.UID != nil {
+		words = append(words, fmt.Sprintf("uid %d", *p.UID))
+	}
+	return words
 }

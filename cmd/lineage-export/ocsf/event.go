@@ -165,28 +165,6 @@ type aiAgent struct {
 	InstanceUID string `json:"instance_uid"` // the session
 }
 
-// lineageFields are lineage's own facts.
-type lineageFields struct {
-	Session *session    `json:"session,omitempty"` // (all of a session)
-	Creator *processRef `json:"creator,omitempty"` // (1007, 7003) the process that forked it
-	// (1007) why it is a member, see [REFERENCE.md](REFERENCE.md#evidence). `adopted` and `reconciled`: the process ran before `time`, see
-	// `process.created_time`
-	Evidence   string     `json:"evidence,omitempty"`
-	Confidence string     `json:"confidence,omitempty"`    // (1007) how sure that is: strong or weak
-	Signal     string     `json:"signal,omitempty"`        // (`exit`) the signal that killed it
-	Sender     *sender    `json:"sender,omitempty"`        // (`exit`) who sent that signal, or the one that it handled before it exited
-	CPUSeconds float64    `json:"cpu_seconds,omitempty"`   // (`exit`) CPU time
-	MaxRSS     uint64     `json:"max_rss_bytes,omitempty"` // (`exit`) the largest resident size
-	Trace      *trace     `json:"trace,omitempty"`         // (1007) its span, as `lineage export --otlp` sends it
-	Calls      []call     `json:"tool_calls,omitempty"`    // (1007) the agent's tool calls that it may belong to, as the agent claims
-	Outcome    string     `json:"outcome,omitempty"`       // (`outcome`) `self`, `term`, `kill`, `left`, `kept`, `branch`
-	Why        string     `json:"why,omitempty"`           // (`outcome`, `budget`) why it is alive or kept; the limit
-	Leftover   bool       `json:"leftover,omitempty"`      // (`outcome`) it was alive when the root was gone, before the end began
-	Receipt    *receipt   `json:"receipt,omitempty"`       // (`end`) numbers are of processes; [end reasons](REFERENCE.md#end-reasons) and [verdicts](REFERENCE.md#verdicts)
-	Lost       *lost      `json:"lost,omitempty"`          // (`lost`) the gap
-	Condition  *condition `json:"condition,omitempty"`     // (`degraded`, `breaker`) the daemon's status
-}
-
 // sender is who sent a signal. A process is the actor of the event, too.
 type sender struct {
 	Kind    string      `json:"kind"`              // process, kernel, fault, oom, timer, lineage

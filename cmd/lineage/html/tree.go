@@ -217,9 +217,7 @@ func (t *tree) notes(x *process) (notes []string) {
 	if x.Exe != "" {
 		say("program %s", x.Exe)
 	}
-	if x.UID != nil {
-		say("uid %d", *x.UID)
-	}
+	notes = append(notes, display.Facts(&x.Process)...)
 	if x.CPUSeconds > 0 {
 		say("CPU %s", display.CPU(x.CPUSeconds))
 	}

@@ -187,8 +187,8 @@ func (d *drawing) notes(n *api.Process) string {
 		if trace := display.Trace(n.Trace); trace != "" && n.Trace.From == n.Ref {
 			note("%s", trace)
 		}
-		if n.UID != nil {
-			note("uid %d", *n.UID)
+		for _, fact := range display.Facts(n) {
+			note("%s", fact)
 		}
 		if n.State == api.StateLive && n.RSSBytes > 0 { // 0: not measured yet
 			note("cpu %s  rss %s", display.CPU(n.CPUSeconds), display.Size(n.RSSBytes))

@@ -19,7 +19,6 @@ func BenchmarkApplyForkExecExit(b *testing.B) {
 // churn returns a cycle of the events of one child of creator, and their number, in
 // steady state.
 func churn(g *Graph, creator uint32, run *Event) (cycle func() int) {
-	looks := called("sh")
 	now, pid := uint64(1<<32), uint32(1000) // later than all else
 	cycle = func() int {
 		now += 10
@@ -27,7 +26,7 @@ func churn(g *Graph, creator uint32, run *Event) (cycle func() int) {
 			pid = 1000
 		}
 		child := ID{pid, now}
-		g.Apply(&Event{Type: Birth, Time: now, ID: child, Session: 1, Evidence: Fork, Creator: id(creator), Parent: id(creator), Looks: looks})
+		g.Apply(&Event{Type: Birth, Time: now, ID: child, Session: 1, Evidence: Fork, Creator: id(creator), Parent: id(creator), Looks: called("sh")})
 		events := 3
 		if run != nil {
 			e := *run
@@ -103,7 +102,6 @@ func benchCycle(b *testing.B, g *Graph, creator uint32, run *Event) {
 // all but the last are dead ancestors that are still needed.
 func BenchmarkApplyHops(b *testing.B) {
 	g := graph(root(10, 9, 1, 100))
-	looks := called("hop")
 	last, now, pid := id(10), uint64(1000), uint32(1000)
 	b.ReportAllocs()
 	b.ResetTimer()
@@ -113,7 +111,7 @@ func BenchmarkApplyHops(b *testing.B) {
 			pid = 1000
 		}
 		child := ID{pid, now}
-		g.Apply(&Event{Type: Birth, Time: now, ID: child, Session: 1, Evidence: Fork, Creator: last, Parent: last, Looks: looks})
+		g.Apply(&Event{Type: Birth, Time: now, ID: child, Session: 1, Evidence: Fork, Creator: last, Parent: last, Looks: called("hop")})
 		if last.PID != 10 {
 			g.Apply(&Event{Type: Exit, Time: now + 1, ID: last, Session: 1})
 			g.Apply(&Event{Type: Reparent, Time: now + 1, ID: child, From: last, Parent: id(1)})

@@ -8,9 +8,8 @@ import (
 )
 
 func TestEvent(t *testing.T) {
-	sh := lineage.Looks{Comm: lineage.CommOf("sh")}
-	five, six := sh, sh
-	five.UID, six.UID = 5, 6
+	comm := lineage.CommOf("sh")
+	sh, five, six := lineage.Looks{Comm: comm}, lineage.Looks{Comm: comm, UID: 5}, lineage.Looks{Comm: comm, UID: 6}
 	killed := &lineage.Signal{Number: 15, Sender: lineage.ByProcess, Time: 40, By: id(102), Session: session, UID: 5, Comm: "pkill", Handled: true, Raised: true}
 	shell := &lineage.Image{Comm: "sh", Exe: "/bin/sh", Argv: []string{"sh", "-c"}, Truncated: true}
 	whole := lineage.After{Image: shell, Met: true}

@@ -197,7 +197,8 @@ func (n *node) view() Node {
 	v := Node{
 		ID: n.id, Session: n.sessionID(), Evidence: n.evidence, Source: n.source, Creator: n.creatorID, Parent: n.parent,
 		State: n.state, Orphan: n.orphan(),
-		Looks: n.Looks, Born: n.id.Start, Exited: n.exited,
+		Looks: n.Looks,
+		Born:  n.id.Start, Exited: n.exited,
 		Reaped: n.reaped, StatusKnown: n.exit, Status: n.status, Flags: n.flags,
 		CPUTime: n.cpuTime, MaxRSS: n.maxRSS, RSS: n.rss, Load: float64(n.load),
 		Reconciled: n.reconciled, Ghost: !n.known, Hops: n.hops,

@@ -25,7 +25,8 @@ func (g *Graph) Restore(n *Node) {
 	}
 	birth := Event{
 		Type: Birth, Time: n.ID.Start, ID: n.ID, Session: n.Session, Evidence: n.Evidence, Source: n.Source,
-		Creator: n.Creator, Parent: n.Parent, Looks: n.Looks, Claim: n.Claim,
+		Creator: n.Creator, Parent: n.Parent, Looks: n.Looks,
+		Claim: n.Claim,
 	}
 	if len(n.Reparents) > 0 {
 		birth.Parent = n.Reparents[0].From

@@ -241,11 +241,13 @@ var rowless = []tracer.EventType{tracer.EventReaped, tracer.EventListen, tracer.
 // a command line share it in hidden, too.
 func (r *Recorder) record(x *recent.Event, hidden map[*lineage.Image]*lineage.Image) journal.Record {
 	ev := x.Event
-	if ev.Session != 0 && (ev.Type == tracer.EventExit || ev.Type == tracer.EventSession) {
-		r.sessions[ev.Session] = true
-	}
-	if ev.Session != 0 && ev.Process.PID != 0 && !slices.Contains(rowless, ev.Type) {
-		r.touched[ev.Process] = true
+	if ev.Session != 0 {
+		if ev.Type == tracer.EventExit || ev.Type == tracer.EventSession {
+			r.sessions[ev.Session] = true
+		}
+		if ev.Process.PID != 0 && !slices.Contains(rowless, ev.Type) {
+			r.touched[ev.Process] = true
+		}
 	}
 	hide := func(img *lineage.Image) *lineage.Image {
 		if img != nil && hidden[img] == nil {

@@ -251,7 +251,7 @@ func (k *Kernel) Exec(pid uint32, filename string, argv string) {
 	p := k.procs[pid]
 	if p.Session != 0 {
 		k.emit(tracer.Event{Type: tracer.EventExec, Process: p.Identity, Session: p.Session,
-			Looks: p.Looks, Filename: []byte(file), Argv: []byte(argv)})
+			Looks: p.Looks, Filename: []byte(filename), Argv: []byte(argv)})
 	}
 }
 

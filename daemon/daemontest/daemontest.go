@@ -16,8 +16,8 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon"
+	"github.com/lineage-ebpf/lineage/daemon/access/accesstest"
 	"github.com/lineage-ebpf/lineage/daemon/attribution"
-	"github.com/lineage-ebpf/lineage/daemon/audit/chain/chaintest"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer"
@@ -124,7 +124,7 @@ func New(t *testing.T, options ...Option) *Daemon {
 	d.Start()
 	t.Cleanup(func() {
 		_ = d.Stop() // a test that wants to know its error has stopped it
-		chaintest.Verify(d, d.Instance.Audit)
+		accesstest.Verify(d, d.Instance.Audit)
 	})
 	return d
 }

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/daemon/audit/chain/chaintest"
+	"github.com/lineage-ebpf/lineage/daemon/access/accesstest"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
@@ -193,7 +193,7 @@ func (i *Instance) close() {
 	if _, err := os.Stat(i.Socket); !errors.Is(err, os.ErrNotExist) {
 		i.T.Errorf("the socket is left (%v)", err)
 	}
-	chaintest.Verify(i.T, filepath.Join(i.Dir, "audit.jsonl"))
+	accesstest.Verify(i.T, filepath.Join(i.Dir, "audit.jsonl"))
 	if err := os.RemoveAll(i.Dir); err != nil {
 		i.T.Error(err)
 	}

@@ -1,7 +1,6 @@
 //go:build linux
 
-// Package chaintest checks the audit logs that the daemons of tests leave.
-package chaintest
+package accesstest
 
 import (
 	"testing"

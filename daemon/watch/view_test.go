@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/apitest"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/registry/registrytest"
 	"github.com/lineage-ebpf/lineage/daemon/stream"
-	"github.com/lineage-ebpf/lineage/daemon/watch/watchtest"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/lineage"
@@ -113,13 +113,13 @@ func (g *gallery) publish() {
 }
 
 func (g *gallery) reader(c access.Caller, session tracer.SessionID) *reader {
-	return &reader{w: &watcher{feed: g.f, out: g.f.o.To(nowhere{}, c), caller: c, session: session, whole: true}, picture: watchtest.NewPicture()}
+	return &reader{w: &watcher{feed: g.f, out: g.f.o.To(nowhere{}, c), caller: c, session: session, whole: true}, picture: apitest.NewPicture()}
 }
 
 // reader is a client of the view.
 type reader struct {
 	w       *watcher
-	picture *watchtest.Picture
+	picture *apitest.Picture
 	lines   int
 	rev     api.U64
 }
@@ -138,7 +138,7 @@ func (r *reader) line() bool {
 	return wake == nil
 }
 
-func (r *reader) all() *watchtest.Picture {
+func (r *reader) all() *apitest.Picture {
 	for r.line() {
 	}
 	return r.picture
@@ -314,7 +314,7 @@ func TestChangedAround(t *testing.T) {
 // starts again, and does not keep what is gone.
 func TestForgottenRemovals(t *testing.T) {
 	v := newView()
-	r := &reader{w: &watcher{feed: &Feed{view: v}, whole: true}, picture: watchtest.NewPicture()}
+	r := &reader{w: &watcher{feed: &Feed{view: v}, whole: true}, picture: apitest.NewPicture()}
 	id := func(i int) lineage.ID { return lineage.ID{PID: uint32(i), Start: 1} }
 	var came, went batch
 	for i := 1; i <= 2*viewRemovals+100; i++ {

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/apitest"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
-	"github.com/lineage-ebpf/lineage/daemon/watch/watchtest"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
@@ -26,14 +26,14 @@ type frames struct {
 	*testing.T
 	scan    *bufio.Scanner
 	close   func()
-	picture *watchtest.Picture
+	picture *apitest.Picture
 }
 
 func watch(w *daemontest.Daemon, who, query string) *frames {
 	w.Helper()
 	scan, close := w.Open(who, "/v1/watch"+query)
 	scan.Buffer(nil, api.MaxLine)
-	return &frames{w.T, scan, close, watchtest.NewPicture()}
+	return &frames{w.T, scan, close, apitest.NewPicture()}
 }
 
 // next applies the next line; nil at the end of the stream.
@@ -52,7 +52,7 @@ func (l *frames) next() *api.Frame {
 }
 
 // until reads lines until the picture is right; the end of the stream does not count.
-func (l *frames) until(what string, right func(*watchtest.Picture) bool) {
+func (l *frames) until(what string, right func(*apitest.Picture) bool) {
 	l.Helper()
 	defer daemontest.Bound(l.T, l.close)()
 	for !right(l.picture) {
@@ -62,8 +62,8 @@ func (l *frames) until(what string, right func(*watchtest.Picture) bool) {
 	}
 }
 
-func has(pids ...int) func(*watchtest.Picture) bool {
-	return func(p *watchtest.Picture) bool { return slices.Equal(p.PIDs(), pids) }
+func has(pids ...int) func(*apitest.Picture) bool {
+	return func(p *apitest.Picture) bool { return slices.Equal(p.PIDs(), pids) }
 }
 
 func TestWatch(t *testing.T) {
@@ -84,7 +84,7 @@ func TestWatch(t *testing.T) {
 	w.K.Fork(100, 101, "lngtest-a")
 	w.K.Fork(101, 102, "lngtest-b")
 	w.K.Exit(101, 0x300)
-	l.until("an orphan", func(p *watchtest.Picture) bool {
+	l.until("an orphan", func(p *apitest.Picture) bool {
 		for _, x := range p.Processes {
 			if x.Orphan && x.PID == 102 && x.Creator.PID == 101 && x.Session == s.ID {
 				return has(100, 101, 102)(p)
@@ -92,7 +92,7 @@ func TestWatch(t *testing.T) {
 		}
 		return false
 	})
-	l.until("its dead creator", func(p *watchtest.Picture) bool {
+	l.until("its dead creator", func(p *apitest.Picture) bool {
 		for _, x := range p.Processes {
 			if x.PID == 101 && x.State == "exited" && x.ExitCode != nil && *x.ExitCode == 3 {
 				return p.Status.Forks == 2 && p.Status.Live == 3 && p.Sessions[s.ID].Live == 2
@@ -145,9 +145,9 @@ func TestWatch(t *testing.T) {
 		if d := mine.picture.Sessions[s.ID]; d.State != "ended" || d.EndReason != "end" || d.Ended == nil {
 			t.Errorf("%+v", d)
 		}
-		l.until("its end", func(p *watchtest.Picture) bool { return p.Sessions[s.ID].State == "ended" && p.Status.Live == 1 })
+		l.until("its end", func(p *apitest.Picture) bool { return p.Sessions[s.ID].State == "ended" && p.Status.Live == 1 })
 		w.K.Advance(31 * time.Second)
-		l.until("its leaving", func(p *watchtest.Picture) bool { return len(p.Sessions) == 0 && len(p.Processes) == 0 })
+		l.until("its leaving", func(p *apitest.Picture) bool { return len(p.Sessions) == 0 && len(p.Processes) == 0 })
 		gone := watch(w, "user", "?session="+s.ID)
 		if f := gone.next(); f == nil || f.Kind != "snapshot" || len(f.Upsert) != 0 {
 			t.Errorf("%+v", f)
@@ -196,7 +196,7 @@ func TestSlowWatcherIsDropped(t *testing.T) {
 	fmt.Fprintf(nc, "GET /v1/watch HTTP/1.1\r\nHost: lineage\r\n\r\n")
 	w.Until(func() bool { return w.Status().Counters["readers_dropped"] == 1 })
 	l := watch(w, "user", "")
-	l.until("all of it", func(p *watchtest.Picture) bool { return len(p.Processes) == 2001 })
+	l.until("all of it", func(p *apitest.Picture) bool { return len(p.Processes) == 2001 })
 	if d := daemontest.Get[api.Status](w, "root", "/v1/status"); d.Counters["readers_dropped"] != 1 {
 		t.Errorf("%v", d.Counters)
 	}
@@ -209,7 +209,7 @@ func TestWatchAfterProcfs(t *testing.T) {
 	w.Session("user", 100, api.NewSession{})
 	w.Look()
 	l := watch(w, "user", "")
-	l.until("the command line", func(p *watchtest.Picture) bool {
+	l.until("the command line", func(p *apitest.Picture) bool {
 		for _, x := range p.Processes {
 			return x.PID == 100 && slices.Equal(x.Argv, []string{"lngtest-root", "--flag"}) && x.Exe == "/bin/lngtest-root"
 		}

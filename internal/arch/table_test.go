@@ -74,7 +74,6 @@ var mayImport = map[string]string{
 	"daemon/status":                "api api/display daemon/access daemon/audit daemon/document daemon/history daemon/metrics daemon/registry daemon/rules daemon/selfcheck daemon/stream tracer tracer/procfs",
 	"daemon/stream":                "api daemon/access daemon/document daemon/history daemon/journal daemon/logging daemon/lookup daemon/recent daemon/registry lineage tracer",
 	"daemon/watch":                 "api daemon/access daemon/document daemon/lookup daemon/registry daemon/stream lineage tracer",
-	"daemon/watch/watchtest":       "api",
 	"enforcer":                     "api lineage/memory tracer tracer/procfs",
 	"enforcer/kerneltest":          "lineage tracer",
 	"enforcer/policy":              "enforcer/redact",

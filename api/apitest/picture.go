@@ -1,7 +1,6 @@
 //go:build linux
 
-// Package watchtest reads the live picture as a client does, for tests.
-package watchtest
+package apitest
 
 import (
 	"encoding/json"

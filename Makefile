@@ -454,7 +454,7 @@ docs: build
 	docs/commands.sh > docs/COMMANDS.md
 	go test ./tui/keys -run TestDocument -update
 	go run ./internal/vm/matrix -pages
-	go test ./daemon/metrics -run TestDocument -update
+	go test ./daemon/system -run TestDocument -update
 	go test ./enforcer/policy -run 'TestDocument|TestSchema' -update
 	go test ./internal/openapi -run TestDocument -update
 	go test ./cmd/lineage-export/ocsf -run TestFields -update
@@ -467,7 +467,7 @@ docs-check: build
 	go run ./internal/release notices bin/lineage $(HELPERS:%=bin/%) > /dev/null
 	go test ./tui/keys -run TestDocument
 	go run ./internal/vm/matrix -check
-	go test ./daemon/metrics ./enforcer/policy -run 'TestDocument|TestSchema'
+	go test ./daemon/system ./enforcer/policy -run 'TestDocument|TestSchema'
 	go test ./internal/openapi
 	go test ./cmd/lineage-export/ocsf ./cmd/lineage-export/otlp -run 'TestFields|TestAttributes'
 	go test ./internal/arch -run 'TestCodebase|TestLinks|TestWords|TestDocWords'

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/audit"
-	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/lineage"
@@ -29,7 +29,7 @@ func forks(tb testing.TB) (r *registry.Registry, batch func() []tracer.Event) {
 	c := registry.Clock{Monotonic: k.Now, Boottime: func() uint64 { return uint64(k.Now()) }, Clock: func() time.Time { return time.Unix(0, 0) }}
 	policy, err := rules.Load("", false, c)
 	require.NoError(tb, err)
-	h := Host{Clock: c, Proc: procfs.FS(tb.TempDir()), Manager: &instance.Manager{}}
+	h := Host{Clock: c, Proc: procfs.FS(tb.TempDir()), Manager: &system.Manager{}}
 	s := h.build(parts{kernel: k, self: tracer.Identity{PID: 1}, audit: new(audit.Log), rules: policy, commands: tb.TempDir() + "/commands.json", log: zerolog.Nop()}, Options{})
 	ctx, cancel := context.WithCancel(context.Background())
 	go s.Registry.Run(ctx)

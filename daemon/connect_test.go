@@ -17,7 +17,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
-	"github.com/lineage-ebpf/lineage/daemon/instance"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -46,7 +46,7 @@ func left(t *testing.T, dir string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	err := instance.Poll(ctx, func() (bool, error) {
+	err := system.Poll(ctx, func() (bool, error) {
 		_, unloaded := os.Stat(filepath.Join(dir, "unloaded"))
 		_, socket := os.Stat(filepath.Join(dir, "s"))
 		return unloaded == nil && os.IsNotExist(socket), nil
@@ -70,7 +70,7 @@ func TestConnectMany(t *testing.T) {
 	clients := make([]api.Client, 50)
 	for i := range clients {
 		wg.Go(func() {
-			c, err := instance.Connect(t.Context(), instance.ConnectOptions{Socket: socket, Command: lngtestDaemon()})
+			c, err := system.Connect(t.Context(), system.ConnectOptions{Socket: socket, Command: lngtestDaemon()})
 			if err != nil {
 				t.Error(err)
 				return
@@ -105,20 +105,20 @@ func TestConnectErrors(t *testing.T) {
 	require.Root(t)
 	t.Run("the daemon says why", func(t *testing.T) {
 		socket := filepath.Join(t.TempDir(), "s")
-		_, err := instance.Connect(t.Context(), instance.ConnectOptions{Socket: socket, Command: lngtestDaemon("LNGTEST_REFUSE=1")})
+		_, err := system.Connect(t.Context(), system.ConnectOptions{Socket: socket, Command: lngtestDaemon("LNGTEST_REFUSE=1")})
 		if err == nil || !strings.Contains(err.Error(), "mount -t bpf -o mode=0700 bpf /sys/fs/bpf") || strings.Contains(err.Error(), "\n") {
 			t.Errorf("got %v", err)
 		}
 	})
 	t.Run("it dies", func(t *testing.T) {
 		dir := t.TempDir()
-		_, err := instance.Connect(t.Context(), instance.ConnectOptions{Socket: filepath.Join(dir, "s"), Command: lngtestDaemon("LNGTEST_DIE=1")})
-		if !errors.Is(err, instance.ErrDied) || !strings.Contains(err.Error(), filepath.Join(dir, "daemon.log")) {
+		_, err := system.Connect(t.Context(), system.ConnectOptions{Socket: filepath.Join(dir, "s"), Command: lngtestDaemon("LNGTEST_DIE=1")})
+		if !errors.Is(err, system.ErrDied) || !strings.Contains(err.Error(), filepath.Join(dir, "daemon.log")) {
 			t.Errorf("got %v", err)
 		}
 	})
 	t.Run("no such directory", func(t *testing.T) {
-		_, err := instance.Connect(t.Context(), instance.ConnectOptions{Socket: filepath.Join(t.TempDir(), "a/b/s"), Command: lngtestDaemon()})
+		_, err := system.Connect(t.Context(), system.ConnectOptions{Socket: filepath.Join(t.TempDir(), "a/b/s"), Command: lngtestDaemon()})
 		if !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("got %v", err)
 		}
@@ -126,7 +126,7 @@ func TestConnectErrors(t *testing.T) {
 	t.Run("the socket is a file", func(t *testing.T) {
 		socket := filepath.Join(t.TempDir(), "s")
 		require.NoError(t, os.WriteFile(socket, []byte("precious"), 0o600))
-		if _, err := instance.Connect(t.Context(), instance.ConnectOptions{Socket: socket, Command: lngtestDaemon()}); err == nil {
+		if _, err := system.Connect(t.Context(), system.ConnectOptions{Socket: socket, Command: lngtestDaemon()}); err == nil {
 			t.Error("no error")
 		}
 		if b, _ := os.ReadFile(socket); string(b) != "precious" {
@@ -192,7 +192,7 @@ func oneMore(t *testing.T, socket string) {
 	t.Helper()
 	h := daemon.ThisHost()
 	h.Open = func(tracer.Options) (daemon.Kernel, error) { return nil, errors.New("not reached") }
-	if err := h.Serve(t.Context(), daemon.Options{Socket: socket}, nil, zerolog.Nop()); !errors.Is(err, instance.ErrRunning) {
+	if err := h.Serve(t.Context(), daemon.Options{Socket: socket}, nil, zerolog.Nop()); !errors.Is(err, system.ErrRunning) {
 		t.Errorf("one more daemon: %v", err)
 	}
 }
@@ -261,7 +261,7 @@ func TestUnload(t *testing.T) {
 	require.Root(t)
 	dir := t.TempDir()
 	socket := filepath.Join(dir, "s")
-	i, err := instance.Of(socket)
+	i, err := system.InstanceOf(socket)
 	require.NoError(t, err)
 	i.Pins = filepath.Join(dir, "pins")
 	require.NoError(t, os.Mkdir(i.Pins, 0o700))
@@ -309,13 +309,13 @@ func TestSocketOfAnother(t *testing.T) {
 	ln, err := net.Listen("unix", socket)
 	require.NoError(t, err)
 	defer ln.Close()
-	_, err = instance.Connect(t.Context(), instance.ConnectOptions{Socket: socket, Command: lngtestDaemon()})
+	_, err = system.Connect(t.Context(), system.ConnectOptions{Socket: socket, Command: lngtestDaemon()})
 	if !errors.Is(err, api.ErrSilent) || starts(t, dir) != 0 {
 		t.Errorf("%v, %d starts", err, starts(t, dir))
 	}
-	i, err := instance.Of(socket)
+	i, err := system.InstanceOf(socket)
 	require.NoError(t, err)
-	if lock, alone, err := i.Claim(t.Context(), instance.ClaimOptions{Started: true}); err == nil {
+	if lock, alone, err := i.Claim(t.Context(), system.ClaimOptions{Started: true}); err == nil {
 		alone.Release()
 		lock.Release()
 		t.Error("a daemon claims the socket of another program")

@@ -5,13 +5,13 @@ package daemon
 import (
 	"context"
 
-	"github.com/lineage-ebpf/lineage/daemon/instance"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 )
 
 // What the tests of the package as a whole call.
 
 // TakeDown is what Unload does on this host.
-func (h Host) TakeDown(ctx context.Context, i instance.Instance, force bool) error {
+func (h Host) TakeDown(ctx context.Context, i system.Instance, force bool) error {
 	return h.takeDown(ctx, i, force)
 }
 

@@ -12,7 +12,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
-	"github.com/lineage-ebpf/lineage/daemon/instance"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -89,7 +89,7 @@ func TestRealConsumerStopped(t *testing.T) {
 	var counters map[string]uint64
 	var survivors, shown []int
 	reported := 0
-	err = instance.Poll(ctx, func() (bool, error) {
+	err = system.Poll(ctx, func() (bool, error) {
 		tree, err := c.Tree(ctx, s.ID, "")
 		if err != nil {
 			return false, err

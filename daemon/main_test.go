@@ -14,7 +14,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/daemon"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
-	"github.com/lineage-ebpf/lineage/daemon/instance"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/rs/zerolog"
@@ -44,7 +44,7 @@ func fakeDaemon(socket string) int {
 	}
 	fmt.Fprintln(starts, os.Getpid())
 	starts.Close()
-	ready := instance.InheritedPipe()
+	ready := system.InheritedPipe()
 	if os.Getenv("LNGTEST_REFUSE") != "" {
 		err = errors.New("no bpffs; run: mount -t bpf -o mode=0700 bpf /sys/fs/bpf")
 		ready.Report(err)

@@ -5,34 +5,32 @@ package daemon
 import (
 	"path/filepath"
 
-	"github.com/lineage-ebpf/lineage/daemon/instance"
-	"github.com/lineage-ebpf/lineage/daemon/logging"
-	"github.com/lineage-ebpf/lineage/daemon/privilege"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
 // giveUp drops the privileges that are no longer needed: everything is loaded,
 // attached, opened and listened on. If it fails the daemon serves nevertheless. The
 // status shows that, and which needed capabilities it never had, as in a container.
-func (s *Service) giveUp(drop func(...privilege.Capability) error, i instance.Instance) {
+func (s *Service) giveUp(drop func(...system.Capability) error, i system.Instance) {
 	if drop == nil {
 		return
 	}
-	needed := privilege.Needed(tracer.KernelRelease(), filepath.Dir(i.Socket))
+	needed := system.NeededCapabilities(tracer.KernelRelease(), filepath.Dir(i.Socket))
 	if err := drop(needed...); err != nil {
 		s.start.CapabilitiesErr = err
 		s.parts.log.Error().Err(err).Msg("privileges not given up")
 	}
-	held, err := privilege.Held()
+	held, err := system.HeldCapabilities()
 	if err != nil {
 		s.parts.log.Error().Err(err).Msg("privileges not read")
 		return
 	}
 	s.start.Capabilities = held
-	if s.start.Lacking = privilege.Lacking(needed, held); s.start.Lacking != nil {
+	if s.start.Lacking = system.LackingCapabilities(needed, held); s.start.Lacking != nil {
 		s.parts.log.Error().Err(s.start.Lacking).Msg("capabilities missing")
 	}
-	s.parts.log.Info().Strs(logging.KeyCapabilities, held).Msg("privileges given up")
+	s.parts.log.Info().Strs(system.KeyCapabilities, held).Msg("privileges given up")
 }
 
 // protectSelf applies the policy about members that act against the daemon. If the

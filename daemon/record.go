@@ -8,9 +8,9 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
-	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/rs/zerolog"
 )
 
@@ -19,10 +19,10 @@ import (
 func openAudit(path string, r *rules.Policy, log zerolog.Logger) *audit.Log {
 	failing := func(err error) {
 		if err == nil {
-			log.Warn().Str(logging.KeyPath, path).Msg("audit log is written again")
+			log.Warn().Str(system.KeyPath, path).Msg("audit log is written again")
 			return
 		}
-		log.Error().Err(err).Str(logging.KeyPath, path).Msg("audit records are being lost")
+		log.Error().Err(err).Str(system.KeyPath, path).Msg("audit records are being lost")
 	}
 	size := r.Started().Daemon.Audit
 	l, err := audit.Open(path, audit.Options{
@@ -59,6 +59,6 @@ func (s *Service) wakeOwner(_ registry.View, x *registry.Session) {
 		return
 	}
 	if err := s.Enforcer.Wake(owner); err != nil {
-		s.parts.log.Warn().Err(err).Str(logging.KeySession, x.ID().String()).Uint32(logging.KeyPID, owner.PID).Msg("stopped owner not continued")
+		s.parts.log.Warn().Err(err).Str(system.KeySession, x.ID().String()).Uint32(system.KeyPID, owner.PID).Msg("stopped owner not continued")
 	}
 }

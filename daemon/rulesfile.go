@@ -8,14 +8,14 @@ import (
 	"slices"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 )
 
 // policyFile returns the path of an instance's policy, "" if there is none. The host's is in /etc. must: the
 // path was named by a user.
-func policyFile(i instance.Instance, o Options) (path string, must bool) {
+func policyFile(i system.Instance, o Options) (path string, must bool) {
 	if o.Policy == "" && i.Socket == api.DefaultSocket {
 		return policy.DefaultFile, false
 	}
@@ -31,15 +31,15 @@ func (o *Options) begin(started *policy.Policy) {
 }
 
 // reloadOn reads the policy again at each signal.
-func reloadOn(ctx context.Context, hup <-chan os.Signal, steward *rules.Steward, m *instance.Manager) {
+func reloadOn(ctx context.Context, hup <-chan os.Signal, steward *rules.Steward, m *system.Manager) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-hup:
-			m.Notify(instance.Reloading()...)
+			m.Notify(system.Reloading()...)
 			_ = steward.Reload() // it is logged, and shown in the status
-			m.Notify(instance.Ready)
+			m.Notify(system.Ready)
 		}
 	}
 }

@@ -11,9 +11,9 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -25,7 +25,7 @@ import (
 func TestPolicyRefusedAtStart(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "policy.yaml")
-	i, err := instance.Of(filepath.Join(dir, "s"))
+	i, err := system.InstanceOf(filepath.Join(dir, "s"))
 	require.NoError(t, err)
 	good := func() { os.Remove(file); os.WriteFile(file, []byte("version: 1\n"), 0o644) }
 	for what, tt := range map[string]struct {
@@ -74,7 +74,7 @@ func TestPolicyRefusedAtStart(t *testing.T) {
 // Instances other than the host's have no default file.
 func TestPolicyOfInstance(t *testing.T) {
 	for socket, want := range map[string]string{api.DefaultSocket: policy.DefaultFile, "/tmp/lngtest/s": ""} {
-		i, err := instance.Of(socket)
+		i, err := system.InstanceOf(socket)
 		require.NoError(t, err)
 		if path, must := policyFile(i, Options{}); path != want || must {
 			t.Errorf("%s: %q, %t", socket, path, must)

@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 )
 
 // shutdownTimeout bounds how long requests under way may take when the daemon stops.
@@ -55,7 +55,7 @@ const idlePeriod = 10 * time.Second
 // run serves until ctx is done, a client stops it, or, if it is ephemeral, it is no
 // longer needed. unload: the caller, which holds the lock for it, is to take down the
 // kernel side.
-func (s *Service) run(ctx context.Context, ln *net.UnixListener, i instance.Instance) (lock *instance.Lock, unload bool, err error) {
+func (s *Service) run(ctx context.Context, ln *net.UnixListener, i system.Instance) (lock *system.InstanceLock, unload bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var once sync.Once
@@ -71,7 +71,7 @@ func (s *Service) run(ctx context.Context, ln *net.UnixListener, i instance.Inst
 		guarded(&wg, func() { job(ctx) })
 	}
 	s.Recorder.Begin()
-	s.host.Manager.Notify(instance.Ready)
+	s.host.Manager.Notify(system.Ready)
 	guarded(&wg, func() { s.reportStatus(ctx, s.host.Manager) })
 	guarded(&checking, func() {
 		s.selfCheck.First(ctx)
@@ -105,7 +105,7 @@ func (s *Service) run(ctx context.Context, ln *net.UnixListener, i instance.Inst
 	defer release()
 	s.API.Shutdown(down)
 	if unload && lock == nil {
-		waiting, release := context.WithTimeout(context.Background(), instance.LockTimeout)
+		waiting, release := context.WithTimeout(context.Background(), system.LockTimeout)
 		defer release()
 		if lock, err = i.AcquireToLeave(waiting, s.alone); err != nil {
 			unload = false
@@ -129,7 +129,7 @@ func (s *Service) run(ctx context.Context, ln *net.UnixListener, i instance.Inst
 
 // leave announces that the daemon is about to exit.
 func (s *Service) leave() {
-	s.host.Manager.Notify(instance.Stopping)
+	s.host.Manager.Notify(system.Stopping)
 	if err := s.alone.Stopping(); err != nil {
 		s.parts.log.Error().Err(err).Msg("PID file not written")
 	}
@@ -138,9 +138,9 @@ func (s *Service) leave() {
 // waitIdle waits until there has been neither session nor client for the time that the daemon lingers,
 // and returns the lock that keeps others from starting a daemon meanwhile. Without a lock it returned
 // for another reason.
-func (s *Service) waitIdle(ctx context.Context, i instance.Instance) (*instance.Lock, error) {
+func (s *Service) waitIdle(ctx context.Context, i system.Instance) (*system.InstanceLock, error) {
 	linger := s.linger
-	tick := time.Tick(min(max(linger/10, instance.PollPause), idlePeriod))
+	tick := time.Tick(min(max(linger/10, system.PollPause), idlePeriod))
 	busy := s.host.Clock.Monotonic()
 	for {
 		select {
@@ -159,7 +159,7 @@ func (s *Service) waitIdle(ctx context.Context, i instance.Instance) (*instance.
 		}
 		lock, err := i.LockToLeave(s.alone)
 		switch {
-		case errors.Is(err, instance.ErrLocked):
+		case errors.Is(err, system.ErrLocked):
 			continue
 		case err != nil:
 			return nil, err
@@ -195,7 +195,7 @@ const statusPeriod = 10 * time.Second
 // reportStatus keeps the service manager informed. The watchdog's message is sent from
 // the registry's goroutine, because everything depends on that: if it is stuck, the
 // message is missing.
-func (s *Service) reportStatus(ctx context.Context, m *instance.Manager) {
+func (s *Service) reportStatus(ctx context.Context, m *system.Manager) {
 	if !m.Present {
 		return
 	}
@@ -205,7 +205,7 @@ func (s *Service) reportStatus(ctx context.Context, m *instance.Manager) {
 	}
 	tick := time.Tick(period)
 	for {
-		if err := s.Registry.Read(func(v registry.View) { m.Notify(instance.Alive, instance.StatusField(s.status.Line(v))) }); err != nil {
+		if err := s.Registry.Read(func(v registry.View) { m.Notify(system.Alive, system.StatusField(s.status.Line(v))) }); err != nil {
 			return
 		}
 		select {

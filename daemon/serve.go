@@ -13,11 +13,9 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/history"
-	"github.com/lineage-ebpf/lineage/daemon/instance"
-	"github.com/lineage-ebpf/lineage/daemon/logging"
-	"github.com/lineage-ebpf/lineage/daemon/privilege"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
@@ -53,17 +51,17 @@ var ErrMember = errors.New("a member of a session may not start the daemon")
 // to unload, takes it down. An ephemeral daemon on the socket is taken over with its
 // sessions.
 func Serve(ctx context.Context, o Options) error {
-	ready := instance.InheritedPipe()
+	ready := system.InheritedPipe()
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, unix.SIGHUP)
 	defer signal.Stop(hup)
-	m, err := instance.TheManager(ready)
+	m, err := system.TheManager(ready)
 	if err == nil {
 		err = serve(ctx, o, ready, m, hup)
 	}
 	ready.Report(err)
 	if err != nil {
-		m.Notify(instance.StatusField(err.Error()))
+		m.Notify(system.StatusField(err.Error()))
 	}
 	return err
 }
@@ -85,8 +83,8 @@ type Host struct {
 	Limits      Limits
 	Period      time.Duration // of the sampler
 	Hup         <-chan os.Signal
-	Manager     *instance.Manager
-	Drop        func(keep ...privilege.Capability) error  // privileges; nil: keep them
+	Manager     *system.Manager
+	Drop        func(keep ...system.Capability) error     // privileges; nil: keep them
 	Hold        func(pid uint32) (enforcer.Handle, error) // default: pidfds
 	HeldPeriod  time.Duration                             // between two looks at ports and locks; default 2 s
 	Reversed    bool                                      // the features' hooks are attached in reverse
@@ -103,24 +101,24 @@ func ThisHost() Host {
 		Sockets: func(pid uint32) ([]attribution.Socket, error) { return attribution.Sockets("/proc", pid) },
 		Group:   access.Group(), PeerOf: access.PeerOf,
 		Clock: systemClock(), Limits: DefaultLimits, Period: time.Second,
-		Manager: &instance.Manager{},
+		Manager: &system.Manager{},
 	}
 	h.Limits.Limits = h.Limits.Fitting()
 	return h
 }
 
-func serve(ctx context.Context, o Options, ready *instance.StartPipe, m *instance.Manager, hup <-chan os.Signal) error {
+func serve(ctx context.Context, o Options, ready *system.StartPipe, m *system.Manager, hup <-chan os.Signal) error {
 	if os.Geteuid() != 0 {
 		return tracer.ErrNotRoot
 	}
 	if ready != nil && o.LogFile == "" {
-		i, err := instance.Of(o.Socket)
+		i, err := system.InstanceOf(o.Socket)
 		if err != nil {
 			return err
 		}
 		o.LogFile = i.Log // where the command that started the daemon looks
 	}
-	log, closeLog, err := logging.Open(o.LogFile, os.Stderr, os.Getenv)
+	log, closeLog, err := system.OpenLog(o.LogFile, os.Stderr, os.Getenv)
 	if err != nil {
 		return err
 	}
@@ -132,19 +130,19 @@ func serve(ctx context.Context, o Options, ready *instance.StartPipe, m *instanc
 	again := time.AfterFunc(time.Second, func() { _ = favour() })
 	defer again.Stop()
 	// Systemd has mounted it on its hosts. If mounting fails, Open reports it.
-	if mounted, err := tracer.MountBPFFS(instance.BPFFS); err == nil && mounted {
-		log.Info().Str(logging.KeyPath, instance.BPFFS).Msg("bpffs mounted")
+	if mounted, err := tracer.MountBPFFS(system.BPFFS); err == nil && mounted {
+		log.Info().Str(system.KeyPath, system.BPFFS).Msg("bpffs mounted")
 	}
 	h := ThisHost()
-	h.Hup, h.Manager, h.Drop = hup, m, privilege.Drop
+	h.Hup, h.Manager, h.Drop = hup, m, system.DropPrivileges
 	m.Log = log
 	return h.Serve(ctx, o, ready, log)
 }
 
 // Serve serves until ctx is done or a client stops the daemon. It reports to ready that
 // requests are answered.
-func (h Host) Serve(ctx context.Context, o Options, ready *instance.StartPipe, log zerolog.Logger) error {
-	i, err := instance.Of(o.Socket)
+func (h Host) Serve(ctx context.Context, o Options, ready *system.StartPipe, log zerolog.Logger) error {
+	i, err := system.InstanceOf(o.Socket)
 	if err != nil {
 		return err
 	}
@@ -159,10 +157,10 @@ func (h Host) Serve(ctx context.Context, o Options, ready *instance.StartPipe, l
 	if err != nil {
 		return err
 	}
-	if d != nil && (o.SocketGroup != "" || o.SocketMode != 0 && o.SocketMode != instance.DefaultSocketMode) {
-		log.Warn().Str(logging.KeySocket, i.Socket).Msg("SocketMode= and SocketGroup= of the socket unit apply, not the daemon's flags")
+	if d != nil && (o.SocketGroup != "" || o.SocketMode != 0 && o.SocketMode != system.DefaultSocketMode) {
+		log.Warn().Str(system.KeySocket, i.Socket).Msg("SocketMode= and SocketGroup= of the socket unit apply, not the daemon's flags")
 	}
-	lock, alone, err := i.Claim(ctx, instance.ClaimOptions{Ephemeral: o.Ephemeral != 0, Started: ready != nil, Passed: d != nil})
+	lock, alone, err := i.Claim(ctx, system.ClaimOptions{Ephemeral: o.Ephemeral != 0, Started: ready != nil, Passed: d != nil})
 	if err != nil {
 		return err
 	}
@@ -188,7 +186,7 @@ func (h Host) Serve(ctx context.Context, o Options, ready *instance.StartPipe, l
 	s.giveUp(h.Drop, i)
 	lock.Release()
 	lock = nil
-	log.Info().Str(logging.KeySocket, i.Socket).Int(logging.KeyLevel, k.Features().Level).Int(logging.KeySessions, s.Count()).Msg("serving")
+	log.Info().Str(system.KeySocket, i.Socket).Int(system.KeyLevel, k.Features().Level).Int(system.KeySessions, s.Count()).Msg("serving")
 	ready.Report(nil)
 	if h.Serving != nil {
 		h.Serving(s)
@@ -197,13 +195,13 @@ func (h Host) Serve(ctx context.Context, o Options, ready *instance.StartPipe, l
 	if unload {
 		err = errors.Join(err, h.Unload(i.Pins))
 	}
-	log.Info().Bool(logging.KeyUnload, unload).Err(err).Msg("stopped")
+	log.Info().Bool(system.KeyUnload, unload).Err(err).Msg("stopped")
 	return err
 }
 
 // prepare makes a service that has read the kernel's state, and its socket, unless it
 // has one.
-func (h Host) prepare(p parts, i instance.Instance, o Options, d *instance.Listener) (*Service, *instance.Listener, error) {
+func (h Host) prepare(p parts, i system.Instance, o Options, d *system.Listener) (*Service, *system.Listener, error) {
 	err := h.outside(p.kernel, i)
 	if err == nil {
 		p.self, err = protect(p.kernel, h.pid())
@@ -230,7 +228,7 @@ func (h Host) prepare(p parts, i instance.Instance, o Options, d *instance.Liste
 
 // outside refuses to start a daemon that is a member of a session of any instance of
 // this host: without the check it could be one by using another socket.
-func (h Host) outside(k Kernel, i instance.Instance) error {
+func (h Host) outside(k Kernel, i system.Instance) error {
 	if h.Memberships == nil {
 		return nil
 	}

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
-	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"golang.org/x/sys/unix"
 )
@@ -76,7 +76,7 @@ func TestManager(t *testing.T) {
 	c := listenTo(t)
 	hup := make(chan os.Signal)
 	w := daemontest.New(t, func(w *daemontest.Daemon) {
-		w.Host.Manager = &instance.Manager{Present: true, Watchdog: 30 * time.Millisecond}
+		w.Host.Manager = &system.Manager{Present: true, Watchdog: 30 * time.Millisecond}
 		w.Host.Hup = hup
 	})
 	if first := message(t, c); !slices.Equal(first, []string{"READY=1"}) {
@@ -105,7 +105,7 @@ func TestManager(t *testing.T) {
 func TestManagerStuckOwner(t *testing.T) {
 	c := listenTo(t)
 	w := daemontest.New(t, func(w *daemontest.Daemon) {
-		w.Host.Manager = &instance.Manager{Present: true, Watchdog: 3 * time.Millisecond}
+		w.Host.Manager = &system.Manager{Present: true, Watchdog: 3 * time.Millisecond}
 	})
 	until(t, c, "WATCHDOG=1")
 	stuck, free := make(chan bool), make(chan bool)

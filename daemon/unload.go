@@ -9,8 +9,8 @@ import (
 	"os"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/daemon/selfcheck"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -18,7 +18,7 @@ import (
 // everything that is pinned. With live sessions it refuses, unless force is set; then
 // their processes continue, outside of any session.
 func Unload(ctx context.Context, socket string, force bool) error {
-	i, err := instance.Of(socket)
+	i, err := system.InstanceOf(socket)
 	if err != nil {
 		return err
 	}
@@ -28,8 +28,8 @@ func Unload(ctx context.Context, socket string, force bool) error {
 	return ThisHost().takeDown(ctx, i, force)
 }
 
-func (h Host) takeDown(ctx context.Context, i instance.Instance, force bool) error {
-	ctx, cancel := context.WithTimeout(ctx, instance.StartTimeout)
+func (h Host) takeDown(ctx context.Context, i system.Instance, force bool) error {
+	ctx, cancel := context.WithTimeout(ctx, system.StartTimeout)
 	defer cancel()
 	c, err := api.Dial(ctx, i.Socket)
 	switch {
@@ -42,7 +42,7 @@ func (h Host) takeDown(ctx context.Context, i instance.Instance, force bool) err
 		if err := i.Gone(ctx); err != nil {
 			return fmt.Errorf("unload: wait for the daemon: %w", err)
 		}
-	case !instance.Absent(err):
+	case !system.DaemonAbsent(err):
 		return fmt.Errorf("unload: %w", err)
 	}
 	if _, err := os.Stat(i.Pins); errors.Is(err, os.ErrNotExist) {
@@ -65,7 +65,7 @@ func (h Host) takeDown(ctx context.Context, i instance.Instance, force bool) err
 }
 
 // noLive refuses while the pins hold live sessions, of any version.
-func (h Host) noLive(i instance.Instance) error {
+func (h Host) noLive(i system.Instance) error {
 	live, err := h.Live(i.Pins, selfcheck.Name)
 	if err != nil {
 		return fmt.Errorf("unload: %w; use --force to unload anyway", err)

@@ -18,7 +18,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/audit/chain"
 	"github.com/lineage-ebpf/lineage/daemon/canary"
 	"github.com/lineage-ebpf/lineage/daemon/document"
-	"github.com/lineage-ebpf/lineage/daemon/instance"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -48,7 +48,7 @@ func thisHost() host {
 	}
 	here.commands = func(a *app) []*cobra.Command {
 		connect := func(ctx context.Context, socket string) (api.Client, error) {
-			return instance.Connect(ctx, instance.ConnectOptions{Socket: socket})
+			return system.Connect(ctx, system.ConnectOptions{Socket: socket})
 		}
 		return []*cobra.Command{
 			a.runCommand(supervise.Run, connect),
@@ -62,7 +62,7 @@ func thisHost() host {
 
 // doctor tries what the daemon on a socket needs of this host.
 func doctor(socket string) api.Doctor {
-	i, _ := instance.Of(socket) // an error leaves paths that cannot be written
+	i, _ := system.InstanceOf(socket) // an error leaves paths that cannot be written
 	r := tracer.Probe(i.Pins, filepath.Dir(i.Socket))
 	d := api.Doctor{Supported: r.Err == nil, Kernel: r.Kernel, Level: r.Level, Missing: r.Missing, Items: []api.DoctorItem{}}
 	for _, c := range r.Checks {
@@ -73,7 +73,7 @@ func doctor(socket string) api.Doctor {
 
 // pinnedHalt is the halt of the programs that the daemon on a socket has pinned.
 func pinnedHalt(socket string) *api.Halt {
-	i, err := instance.Of(socket)
+	i, err := system.InstanceOf(socket)
 	if err != nil {
 		return nil
 	}
@@ -96,7 +96,7 @@ func orphansHere(ctx context.Context) ([]text.HostOrphan, []string, error) {
 // auditOf is the audit log of the daemon on a socket.
 func auditOf(socket string) verify.Open {
 	return func() ([]chain.File, func(), error) {
-		i, err := instance.Of(socket)
+		i, err := system.InstanceOf(socket)
 		if err != nil {
 			return nil, nil, err
 		}

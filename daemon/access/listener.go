@@ -6,7 +6,7 @@ import (
 	"net"
 	"time"
 
-	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/tracer/caught"
 )
 
@@ -63,7 +63,7 @@ func (a *Access) accepted(nc net.Conn) *Connection {
 	if a.conns.enter(p.UID) {
 		c := &Connection{peer: p}
 		if panicked := caught.By(func() { c = a.Identify(p) }); panicked != nil {
-			a.o.Log.Error().Any(logging.KeyPanic, panicked.Value).Bytes(logging.KeyStack, panicked.Stack).Msg("panic over a caller")
+			a.o.Log.Error().Any(system.KeyPanic, panicked.Value).Bytes(system.KeyStack, panicked.Stack).Msg("panic over a caller")
 			a.conns.leave(c)
 			nc.Close()
 			return nil

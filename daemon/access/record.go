@@ -9,7 +9,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
-	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/rs/zerolog"
 )
 
@@ -27,7 +27,7 @@ func (c Caller) Audited() *audit.Caller {
 
 // MarshalZerologObject is c in the daemon's log.
 func (c Caller) MarshalZerologObject(e *zerolog.Event) {
-	e.Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID)
+	e.Uint32(system.KeyUID, c.UID).Uint32(system.KeyPID, c.ID.PID)
 }
 
 // Refuse is the error of a decision against a caller, recorded. what names the target in the caller's words.
@@ -53,9 +53,9 @@ var errHidden = errors.New("")
 
 // Refused records a refusal in the log and in the audit log.
 func (a *Access) Refused(c Caller, v Verb, what, why string) {
-	e := a.o.Log.Warn().Str(logging.KeyVerb, v.String()).Str(logging.KeyName, what).Str(logging.KeyWhy, why).EmbedObject(c)
+	e := a.o.Log.Warn().Str(system.KeyVerb, v.String()).Str(system.KeyName, what).Str(system.KeyWhy, why).EmbedObject(c)
 	if c.Member != 0 {
-		e = e.Str(logging.KeyMember, c.Member.String())
+		e = e.Str(system.KeyMember, c.Member.String())
 	}
 	e.Msg("refused")
 	a.count(v.String())

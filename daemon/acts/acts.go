@@ -15,9 +15,9 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/holdings"
-	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -188,8 +188,8 @@ func (a *Acts) signal(due []tracer.SessionInfo, o *Order) error {
 			failed = nil
 		}
 		err = errors.Join(err, failed)
-		a.o.Log.Info().AnErr(logging.KeyWhy, failed).Str(logging.KeyVerb, access.End.String()).Str(logging.KeySession, s.ID.String()).
-			Int64(logging.KeyGrace, s.Grace.Milliseconds()).EmbedObject(o.Caller).Msg("ending")
+		a.o.Log.Info().AnErr(system.KeyWhy, failed).Str(system.KeyVerb, access.End.String()).Str(system.KeySession, s.ID.String()).
+			Int64(system.KeyGrace, s.Grace.Milliseconds()).EmbedObject(o.Caller).Msg("ending")
 	}
 	return err
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
-	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -53,7 +53,7 @@ func (a *Acts) EndBranch(ctx context.Context, word, call string, o *Order) (*api
 	}
 	o.Refuse = func(err error) {
 		if rerr := a.rejoin(b); rerr != nil {
-			a.o.Log.Error().Err(rerr).Str(logging.KeySession, b.ID.String()).Msg("branch not given back")
+			a.o.Log.Error().Err(rerr).Str(system.KeySession, b.ID.String()).Msg("branch not given back")
 		}
 		refuse(err)
 	}

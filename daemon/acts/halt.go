@@ -11,8 +11,8 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
-	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -44,7 +44,7 @@ func (a *Acts) Halt(req *api.HaltRequest, c access.Caller, accept func() error) 
 
 // recordHalt says that a request was carried out.
 func (a *Acts) recordHalt(req *api.HaltRequest, c access.Caller) {
-	a.o.Log.Warn().Str(logging.KeyMode, req.Mode).Str(logging.KeyReason, req.Reason).EmbedObject(c).Msg("halt")
+	a.o.Log.Warn().Str(system.KeyMode, req.Mode).Str(system.KeyReason, req.Reason).EmbedObject(c).Msg("halt")
 	a.o.Access.Did(c, access.Halt, strings.TrimSuffix(req.Mode+": "+req.Reason, ": "))
 }
 

@@ -9,9 +9,9 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
-	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -53,7 +53,7 @@ func (a *Acts) Pause(ctx context.Context, word string, c access.Caller, verb acc
 	case err != nil:
 		return nil, err
 	}
-	a.o.Log.Info().Str(logging.KeyVerb, verb.String()).Str(logging.KeySession, id.String()).Int(logging.KeyLeft, len(left)).
+	a.o.Log.Info().Str(system.KeyVerb, verb.String()).Str(system.KeySession, id.String()).Int(system.KeyLeft, len(left)).
 		EmbedObject(c).Msg("session paused or resumed")
 	a.o.Access.Done(c, verb, id.String())
 	return a.paused(id, c, verb, left)

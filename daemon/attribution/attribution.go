@@ -13,9 +13,9 @@ import (
 
 	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/broker"
-	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/lineage/memory"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -219,12 +219,12 @@ func (a *Attribution) take(x *candidate, p *proof) {
 	case errors.Is(err, tracer.ErrNotFound), errors.Is(err, tracer.ErrProtected):
 		return // it is gone, or a member by now
 	case err != nil:
-		a.o.Log.Error().Err(err).Str(logging.KeySession, p.claimant.info.ID.String()).Uint32(logging.KeyPID, x.PID).Msg("brokered work not attributed")
+		a.o.Log.Error().Err(err).Str(system.KeySession, p.claimant.info.ID.String()).Uint32(system.KeyPID, x.PID).Msg("brokered work not attributed")
 		return
 	}
 	n, err := a.o.Kernel.Adopt(into, 0)
 	if err != nil {
-		a.o.Log.Error().Err(err).Str(logging.KeySession, into.String()).Msg("descendants of brokered work not entered")
+		a.o.Log.Error().Err(err).Str(system.KeySession, into.String()).Msg("descendants of brokered work not entered")
 	}
 	a.book(x, p, into, n)
 }
@@ -245,8 +245,8 @@ func (a *Attribution) book(x *candidate, p *proof, into tracer.SessionID, n int)
 			})
 		}
 	})
-	a.o.Log.Info().Str(logging.KeySession, into.String()).Uint32(logging.KeyPID, x.PID).Str(logging.KeySource, p.source.String()).
-		Bool(logging.KeyStrong, p.source.Strong()).Int(logging.KeyAdded, n).Msg("brokered work attributed")
+	a.o.Log.Info().Str(system.KeySession, into.String()).Uint32(system.KeyPID, x.PID).Str(system.KeySource, p.source.String()).
+		Bool(system.KeyStrong, p.source.Strong()).Int(system.KeyAdded, n).Msg("brokered work attributed")
 	a.o.Steward.Record("broker", audit.Done, fmt.Sprintf("adopted(%v) for session %v", p.source, p.claimant.info.ID), into, x.Identity)
 	a.o.Registry.AskResync(registry.CauseMoved)
 }

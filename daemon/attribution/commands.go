@@ -6,9 +6,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/lineage-ebpf/lineage/daemon/logging"
-	"github.com/lineage-ebpf/lineage/daemon/pace"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -44,7 +43,7 @@ func (a *Attribution) Find(info tracer.SessionInfo, in *lineage.Container) (aske
 		}
 	}
 	if is.Asker != 0 {
-		a.o.Log.Info().Str(logging.KeySession, info.ID.String()).Str(logging.KeyAsker, is.Asker.String()).Msg("client of a command in a container found")
+		a.o.Log.Info().Str(system.KeySession, info.ID.String()).Str(system.KeyAsker, is.Asker.String()).Msg("client of a command in a container found")
 	}
 	return is.Asker, is.Interrupted, true
 }
@@ -200,7 +199,7 @@ func (a *Attribution) interrupt(v registry.View, r *request) {
 		a.o.Steward.Judge(x.Info()) // it is not to grow old first
 	}
 	v.Save(x)
-	pace.Offer(a.due, struct{}{})
+	system.Offer(a.due, struct{}{})
 }
 
 // changed ends a command that is judged now, if its client was interrupted before.
@@ -208,7 +207,7 @@ func (a *Attribution) changed(v registry.View, id tracer.SessionID) {
 	its, x := a.sessions[id], v.Session(id)
 	if its != nil && its.command.waits && x != nil && (x.Info().Rule != 0 || x.Info().For != 0) {
 		its.command.waits = false
-		pace.Offer(a.due, struct{}{})
+		system.Offer(a.due, struct{}{})
 	}
 }
 

@@ -15,10 +15,10 @@ import (
 
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
-	"github.com/lineage-ebpf/lineage/daemon/pace"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/registry/registrytest"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/internal/require"
@@ -254,7 +254,7 @@ func TestInterruptedBefore(t *testing.T) {
 			h.K.AllRead()
 			require.NoError(t, h.R.Read(func(registry.View) {}))
 			for _, ch := range []chan struct{}{h.due, h.asked} { // Run has found nothing due, and does something else
-				pace.Offer(ch, struct{}{})
+				system.Offer(ch, struct{}{})
 				require.Eventually(t, "Run has taken it", func() bool { return len(ch) == 0 })
 			}
 		})

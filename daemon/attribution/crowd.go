@@ -5,8 +5,8 @@ package attribution
 import (
 	"sync/atomic"
 
-	"github.com/lineage-ebpf/lineage/daemon/pace"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -78,7 +78,7 @@ func (c *crowd) walked() {
 // hand sends the waiting processes to Run, unless that is still busy with the last
 // ones.
 func (c *crowd) hand(to chan<- []tracer.Process) {
-	if pace.Offer(to, c.waiting) {
+	if system.Offer(to, c.waiting) {
 		c.waiting = nil
 	}
 }

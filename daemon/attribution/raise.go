@@ -8,9 +8,8 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/audit"
-	"github.com/lineage-ebpf/lineage/daemon/logging"
-	"github.com/lineage-ebpf/lineage/daemon/pace"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -31,7 +30,7 @@ func (a *Attribution) askAgain(s *registry.Session, id tracer.Identity) {
 	if its := a.of(s.ID()); its.For == 0 || !its.Weak {
 		return
 	}
-	pace.Offer(a.unsure, id)
+	system.Offer(a.unsure, id)
 }
 
 // again judges the processes that have execed other programs.
@@ -64,14 +63,14 @@ func (a *Attribution) raise(x *candidate, p *proof) {
 	case errors.Is(err, tracer.ErrNotFound), errors.Is(err, tracer.ErrProtected), errors.Is(err, tracer.ErrBusy):
 		return // it is gone, or somewhere else by now, or the session is over
 	case err != nil:
-		a.o.Log.Error().Err(err).Str(logging.KeySession, p.claimant.info.ID.String()).Uint32(logging.KeyPID, x.PID).Msg("brokered work not attributed")
+		a.o.Log.Error().Err(err).Str(system.KeySession, p.claimant.info.ID.String()).Uint32(system.KeyPID, x.PID).Msg("brokered work not attributed")
 		return
 	}
 	n := 0
 	if into != from {
 		var err error
 		if n, err = a.followRaised(from, into, x.Identity); err != nil {
-			a.o.Log.Error().Err(err).Str(logging.KeySession, into.String()).Msg("descendants of brokered work not entered")
+			a.o.Log.Error().Err(err).Str(system.KeySession, into.String()).Msg("descendants of brokered work not entered")
 		}
 	}
 	a.o.Registry.Do(func(t registry.Tx) { a.lose(t.View, from, x.Identity) })

@@ -12,8 +12,8 @@ import (
 
 	"github.com/lineage-ebpf/lineage/daemon/broker"
 	"github.com/lineage-ebpf/lineage/daemon/document"
-	"github.com/lineage-ebpf/lineage/daemon/pace"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/lineage/memory"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
@@ -226,7 +226,7 @@ func (a *Attribution) free(v registry.View, x *registry.Session, s *brokered, li
 
 // pollFaster requests a quick series of looks at the host.
 func (a *Attribution) pollFaster() {
-	pace.Offer(a.asked, struct{}{})
+	system.Offer(a.asked, struct{}{})
 }
 
 // left notes that the client of a request has exited.

@@ -14,8 +14,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/audit/chain"
-	"github.com/lineage-ebpf/lineage/daemon/ownfile"
-	"github.com/lineage-ebpf/lineage/daemon/pace"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/enforcer"
 )
 
@@ -131,7 +130,7 @@ func (l *Log) Add(r Record) {
 	l.seq++
 	r.Seq = api.U64(l.seq)
 	l.queue = append(l.queue, r)
-	pace.Offer(l.wake, struct{}{})
+	system.Offer(l.wake, struct{}{})
 }
 
 // Close writes what is queued.
@@ -256,7 +255,7 @@ func (l *Log) open() error {
 	if err := os.MkdirAll(filepath.Dir(l.path), 0o750); err != nil {
 		return fmt.Errorf("make directory of audit log: %w", err)
 	}
-	f, err := ownfile.Take(l.path, os.O_RDWR|os.O_APPEND|os.O_CREATE)
+	f, err := system.TakeFile(l.path, os.O_RDWR|os.O_APPEND|os.O_CREATE)
 	if err != nil {
 		return fmt.Errorf("open audit log: %w", err)
 	}
@@ -303,7 +302,7 @@ func (l *Log) newest() chain.Head {
 
 // read reads some of a file; one that cannot be read has no records.
 func read(name string, from, most int64, each func(chain.Record)) (log chain.Log) {
-	if f, err := ownfile.Open(name, os.O_RDONLY); err == nil {
+	if f, err := system.OpenFile(name, os.O_RDONLY); err == nil {
 		defer f.Close()
 		_ = log.Read(name, io.NewSectionReader(f, from, most), each)
 	}

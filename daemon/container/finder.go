@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"github.com/rs/zerolog"
@@ -78,7 +78,7 @@ func (f *Finder) Of(pid uint32, near *lineage.Container) *lineage.Container {
 	found, err := f.find(pid, id, runtime)
 	switch {
 	case err != nil:
-		f.log.Debug().Err(err).Uint32(logging.KeyPID, pid).Str(logging.KeyContainer, id).Msg("container without a name")
+		f.log.Debug().Err(err).Uint32(system.KeyPID, pid).Str(system.KeyContainer, id).Msg("container without a name")
 		fallthrough
 	case found.Container == nil:
 		if near != nil && near.ID == id {

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lineage-ebpf/lineage/daemon/ownfile"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"golang.org/x/sys/unix"
@@ -161,7 +161,7 @@ func readRoots(of procfs.Key, file string, limit int64) ([]byte, error) {
 			return nil, err
 		}
 		defer f.Close()
-		if ownfile.Roots(f) != nil {
+		if system.CheckRoots(f) != nil {
 			return nil, errNotRoots
 		}
 		b, err := io.ReadAll(io.LimitReader(f, limit))

@@ -18,8 +18,8 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon"
 	"github.com/lineage-ebpf/lineage/daemon/access/accesstest"
 	"github.com/lineage-ebpf/lineage/daemon/attribution"
-	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/internal/require"
@@ -38,7 +38,7 @@ type Daemon struct {
 	Options  daemon.Options // of the first start, and of a restart
 	Dir      string
 	Socket   string
-	Instance instance.Instance
+	Instance system.Instance
 	Service  *daemon.Service
 	Hup      chan os.Signal // asks for the policy to be read again
 	Stop     func() error
@@ -98,11 +98,11 @@ func New(t *testing.T, options ...Option) *Daemon {
 	d := &Daemon{T: t, K: kerneltest.New(), Dir: t.TempDir(), Hup: make(chan os.Signal)}
 	d.Socket = filepath.Join(d.Dir, "s")
 	var err error
-	if d.Instance, err = instance.Of(d.Socket); err != nil {
+	if d.Instance, err = system.InstanceOf(d.Socket); err != nil {
 		t.Fatal(err)
 	}
 	d.Host = daemon.Host{
-		Manager: &instance.Manager{},
+		Manager: &system.Manager{},
 		Open:    func(tracer.Options) (daemon.Kernel, error) { d.K.Reopen(); return &fenced{d.K, &d.Gates}, nil },
 		Unload:  func(string) error { return os.WriteFile(filepath.Join(d.Dir, "unloaded"), nil, 0o600) },
 		Proc:    procfs.FS(filepath.Join(d.Dir, "proc")), Group: grouped, PeerOf: d.peerOf, Hup: d.Hup,

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lineage-ebpf/lineage/daemon/instance"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
@@ -24,7 +24,7 @@ func Main(m *testing.M) int {
 	code := tracertest.Main(m)
 	// Connections that were just closed need a moment, and a full history that is being written longer.
 	ctx, cancel := context.WithTimeout(context.Background(), require.Patience)
-	err := instance.Poll(ctx, func() (bool, error) { return runtime.NumGoroutine() <= goroutines, nil })
+	err := system.Poll(ctx, func() (bool, error) { return runtime.NumGoroutine() <= goroutines, nil })
 	cancel()
 	fuzzing := flag.Lookup("test.fuzz").Value.String() != "" // which leaves a goroutine
 	if err != nil && code == 0 && !fuzzing {

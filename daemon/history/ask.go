@@ -10,8 +10,8 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/journal"
-	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/lineage"
 )
 
@@ -54,7 +54,7 @@ func (r *Recorder) ask(b *batch) {
 	for i := range rows {
 		r.keepRoot(&rows[i])
 		if err := rows[i].encode(r.Redact); err != nil {
-			r.Log.Error().Err(err).Str(logging.KeySession, rows[i].Word).Msg("session not recorded")
+			r.Log.Error().Err(err).Str(system.KeySession, rows[i].Word).Msg("session not recorded")
 			continue
 		}
 		b.Sessions = append(b.Sessions, rows[i].Session)
@@ -130,7 +130,7 @@ func (r *Recorder) process(b *batch, n *lineage.Node, needed, all bool) {
 	}
 	var err error
 	if p.Doc, err = json.Marshal(n); err != nil {
-		r.Log.Error().Err(err).Uint32(logging.KeyPID, n.ID.PID).Msg("process not recorded")
+		r.Log.Error().Err(err).Uint32(system.KeyPID, n.ID.PID).Msg("process not recorded")
 		return
 	}
 	b.Processes = append(b.Processes, p)

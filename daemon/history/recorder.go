@@ -11,10 +11,9 @@ import (
 
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/journal"
-	"github.com/lineage-ebpf/lineage/daemon/logging"
-	"github.com/lineage-ebpf/lineage/daemon/pace"
 	"github.com/lineage-ebpf/lineage/daemon/recent"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -113,7 +112,7 @@ func (r *Recorder) Hooks() *registry.Hooks {
 
 // wake signals the recorder that marks were made.
 func (r *Recorder) wake() {
-	pace.Offer(r.saving, struct{}{})
+	system.Offer(r.saving, struct{}{})
 }
 
 // Begin runs the recorder until End.
@@ -135,7 +134,7 @@ func (r *Recorder) End() {
 	case <-r.done:
 		r.Journal.Close()
 	case <-time.After(r.pauses.limit):
-		r.Log.Error().Str(logging.KeyPath, r.Journal.Path()).Msg("the end of the history was not written in time")
+		r.Log.Error().Str(system.KeyPath, r.Journal.Path()).Msg("the end of the history was not written in time")
 		go func() {
 			<-r.done
 			r.Journal.Close()

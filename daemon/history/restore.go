@@ -11,8 +11,8 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/journal"
-	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -37,11 +37,11 @@ func Open(path, boot string, maxAge time.Duration, maxBytes int64, c registry.Cl
 		Changed: func(err error, aside string) {
 			switch {
 			case aside != "":
-				log.Error().Err(err).Str(logging.KeyPath, path).Str(logging.KeyFile, aside).Msg("history set aside, a new one begun")
+				log.Error().Err(err).Str(system.KeyPath, path).Str(system.KeyFile, aside).Msg("history set aside, a new one begun")
 			case err != nil:
-				log.Error().Err(err).Str(logging.KeyPath, path).Msg("history is not written")
+				log.Error().Err(err).Str(system.KeyPath, path).Msg("history is not written")
 			default:
-				log.Warn().Str(logging.KeyPath, path).Msg("history is written again")
+				log.Warn().Str(system.KeyPath, path).Msg("history is written again")
 			}
 		},
 	})
@@ -83,12 +83,12 @@ func (r *Recorder) Remember(receipts map[string]*api.Report) error {
 			continue
 		}
 		if !json.Valid(row.State) {
-			r.Log.Error().Str(logging.KeySession, row.Word).Msg("session not restored from the history")
+			r.Log.Error().Str(system.KeySession, row.Word).Msg("session not restored from the history")
 			continue
 		}
 		processes, err := r.Journal.Processes(ctx, row.Boot, row.ID)
 		if err != nil {
-			r.Log.Error().Err(err).Str(logging.KeySession, row.Word).Msg("processes not restored from the history")
+			r.Log.Error().Err(err).Str(system.KeySession, row.Word).Msg("processes not restored from the history")
 		}
 		nodes := decodeNodes(processes)
 		err = r.Registry.Update(func(t registry.Tx) { t.Remember(row.ID, row.State, nodes) })
@@ -189,6 +189,6 @@ func (r *Recorder) overWithoutUs(ctx context.Context, row *journal.Session, logg
 	} else if err == nil && last.After(over.Ended) {
 		over.Ended = last
 	}
-	r.Log.Warn().Str(logging.KeySession, doc.ID).Str(logging.KeyReason, doc.EndReason).Msg("session had ended before the daemon started")
+	r.Log.Warn().Str(system.KeySession, doc.ID).Str(system.KeyReason, doc.EndReason).Msg("session had ended before the daemon started")
 	return over
 }

@@ -8,16 +8,15 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/journal"
-	"github.com/lineage-ebpf/lineage/daemon/logging"
-	"github.com/lineage-ebpf/lineage/daemon/pace"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 )
 
 func (r *Recorder) run(ctx context.Context) {
 	defer close(r.done)
 	if err := r.Journal.Check(ctx); err != nil && !errors.Is(err, journal.ErrUnusable) && ctx.Err() == nil {
-		r.Log.Error().Err(err).Str(logging.KeyPath, r.Journal.Path()).Msg("history not checked")
+		r.Log.Error().Err(err).Str(system.KeyPath, r.Journal.Path()).Msg("history not checked")
 	}
-	work := pace.Work{Share: r.pauses.share}
+	work := system.PacedWork{Share: r.pauses.share}
 	var whole time.Time // the last flush
 	for marked := false; ; {
 		work.Begin()

@@ -7,10 +7,9 @@ import (
 	"errors"
 	"time"
 
-	"github.com/lineage-ebpf/lineage/daemon/logging"
-	"github.com/lineage-ebpf/lineage/daemon/pace"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/resources"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -24,7 +23,7 @@ const (
 // ask requests that the holdings of a session are read at once: it begins to end, or running
 // processes were entered.
 func (h *Holdings) ask(id tracer.SessionID) {
-	pace.Offer(h.ending, id) // many end at once: the result of the last look has to do
+	system.Offer(h.ending, id) // many end at once: the result of the last look has to do
 }
 
 // CollectBefore reads what the members of a session hold before the first signal. The signal waits at most
@@ -48,7 +47,7 @@ func (h *Holdings) collect(id tracer.SessionID, limit time.Duration) {
 	began := h.o.Clock.Boottime()
 	ids, err := members(h.o.Kernel, map[tracer.SessionID]bool{id: true})
 	if err != nil {
-		h.o.Log.Error().Err(err).Str(logging.KeySession, id.String()).Msg("ports and locks not read")
+		h.o.Log.Error().Err(err).Str(system.KeySession, id.String()).Msg("ports and locks not read")
 		return
 	}
 	h.found(id, h.reader.Of(ctx, ids), began)

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lineage-ebpf/lineage/daemon/pace"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/resources"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/lineage/memory"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -52,7 +52,7 @@ type Holdings struct {
 	o      Options
 	reader *resources.Reader
 	ending chan tracer.SessionID // asks for what it holds now
-	work   pace.Work
+	work   system.PacedWork
 
 	newSession chan struct{} // ends the wait for one
 	// read is of Run: the CPU time that members had used when they were read. A member that has not used a CPU since
@@ -83,7 +83,7 @@ func New(o Options) *Holdings {
 		o: o, reader: resources.New(string(o.Proc), o.Kernel.Identify), ending: make(chan tracer.SessionID, 64), newSession: make(chan struct{}, 1),
 		sessions: make(map[tracer.SessionID]*held), open: make(map[uint64]*socket), memory: memory.NewShare(maxMemory),
 	}
-	h.work = pace.Work{Least: cmp.Or(o.Every, period), Share: share, Elsewhere: h.reader.CPUElsewhere}
+	h.work = system.PacedWork{Least: cmp.Or(o.Every, period), Share: share, Elsewhere: h.reader.CPUElsewhere}
 	return h
 }
 
@@ -131,7 +131,7 @@ func (h *Holdings) opened(_ registry.View, s *registry.Session) {
 	if output, err := h.reader.Output(s.Info().Root); err == nil && output != "" {
 		its.output = output
 	}
-	pace.Offer(h.newSession, struct{}{})
+	system.Offer(h.newSession, struct{}{})
 }
 
 // Remember implements [registry.Persistent].

@@ -15,7 +15,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
-	"github.com/lineage-ebpf/lineage/daemon/instance"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"golang.org/x/sys/unix"
 )
@@ -104,7 +104,7 @@ func TestRealPorts(t *testing.T) {
 		t.Errorf("reported %s %v, want%s", strings.Join(reported, ", "), err, want)
 	}
 	var d *api.Holders
-	err = instance.Poll(ctx, func() (_ bool, err error) { // the history is a moment behind
+	err = system.Poll(ctx, func() (_ bool, err error) { // the history is a moment behind
 		d, err = c.WhyPortAt(ctx, port, then)
 		if code(err, api.CodeNotFound) {
 			return false, nil

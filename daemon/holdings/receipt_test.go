@@ -15,7 +15,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
-	"github.com/lineage-ebpf/lineage/daemon/instance"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"golang.org/x/sys/unix"
 )
@@ -143,7 +143,7 @@ func TestRealReceiptOfTheKernel(t *testing.T) {
 	ctx := t.Context()
 	c := new(daemontest.Real).Serve(t)
 	s, port, path, in, cmd := holding(t, c)
-	err := instance.Poll(ctx, func() (bool, error) {
+	err := system.Poll(ctx, func() (bool, error) {
 		now, err := c.Leaks(ctx, s.ID)
 		return err == nil && len(now.Items) == 1 && len(now.Items[0].Locks) == 1, err
 	})

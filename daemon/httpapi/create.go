@@ -13,9 +13,9 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
-	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -56,7 +56,7 @@ func (h *acting) postSession(w http.ResponseWriter, _ *http.Request, c access.Ca
 	if err != nil {
 		return err
 	}
-	h.Log.Info().Str(logging.KeySession, d.ID).Str(logging.KeyName, d.Name).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, spec.Root.PID).
+	h.Log.Info().Str(system.KeySession, d.ID).Str(system.KeyName, d.Name).Uint32(system.KeyUID, c.UID).Uint32(system.KeyPID, spec.Root.PID).
 		Msg("session created")
 	h.Access.Done(c, access.Create, d.ID)
 	d.Head, d.Token, d.Warnings = api.NewHead("session"), token, h.Steward.Unrefused()
@@ -179,8 +179,8 @@ func (h *acting) postAdopted(w http.ResponseWriter, req *api.NewSession, c acces
 	if err != nil {
 		return err
 	}
-	h.Log.Info().Str(logging.KeySession, d.ID).Str(logging.KeyName, d.Name).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, spec.Root.PID).
-		Int(logging.KeyAdded, n).Msg("process adopted")
+	h.Log.Info().Str(system.KeySession, d.ID).Str(system.KeyName, d.Name).Uint32(system.KeyUID, c.UID).Uint32(system.KeyPID, spec.Root.PID).
+		Int(system.KeyAdded, n).Msg("process adopted")
 	h.Access.Done(c, access.Adopt, d.ID)
 	d.Head, d.Warnings = api.NewHead("session"), h.leftOut(c, info.ID)
 	return reply(w, http.StatusCreated, d)

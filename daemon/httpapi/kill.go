@@ -14,8 +14,8 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/acts"
 	"github.com/lineage-ebpf/lineage/daemon/document"
-	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"golang.org/x/sys/unix"
 )
@@ -73,8 +73,8 @@ func (h *acting) postKill(w http.ResponseWriter, r *http.Request, c access.Calle
 	if err != nil {
 		return h.unkilled(c, p.Session, ref, acts.Refused("kill "+ref.String(), err))
 	}
-	h.Log.Info().Str(logging.KeyVerb, access.Kill.String()).Str(logging.KeySession, p.Session).Str(logging.KeySignal, req.Signal).
-		Int(logging.KeyTarget, ref.PID).EmbedObject(c).Str(logging.KeyReason, outcome.String()).Msg("member signalled")
+	h.Log.Info().Str(system.KeyVerb, access.Kill.String()).Str(system.KeySession, p.Session).Str(system.KeySignal, req.Signal).
+		Int(system.KeyTarget, ref.PID).EmbedObject(c).Str(system.KeyReason, outcome.String()).Msg("member signalled")
 	h.Access.DoneTo(c, access.Kill, "SIG"+req.Signal+": "+outcome.String(), p.Session, ref)
 	return reply(w, http.StatusOK, api.Killed{Head: api.NewHead("killed"), Process: *p, Outcome: outcome.String()})
 }

@@ -11,10 +11,10 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
-	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -35,7 +35,7 @@ func (h *host) postReload(w http.ResponseWriter, _ *http.Request, c access.Calle
 func (h *host) postResume(w http.ResponseWriter, _ *http.Request, c access.Caller, _ *struct{}) error {
 	if h.Rules.Resume() {
 		h.Steward.Reterm()
-		h.Log.Warn().Str(logging.KeyVerb, access.Manage.String()).EmbedObject(c).Msg("circuit breaker closed")
+		h.Log.Warn().Str(system.KeyVerb, access.Manage.String()).EmbedObject(c).Msg("circuit breaker closed")
 	}
 	h.Access.Did(c, access.Manage, "policy resume")
 	return reply(w, http.StatusOK, h.Rules.Document())

@@ -21,7 +21,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/holdings"
 	"github.com/lineage-ebpf/lineage/daemon/keep"
-	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/marks"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
@@ -30,6 +29,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/signed"
 	"github.com/lineage-ebpf/lineage/daemon/status"
 	"github.com/lineage-ebpf/lineage/daemon/stream"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/daemon/watch"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -79,7 +79,7 @@ func New(o Options) *Server {
 		ReadHeaderTimeout: o.Send,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    4 << 10,
-		ErrorLog:          logging.HTTP(o.Log),
+		ErrorLog:          system.HTTPLog(o.Log),
 		// OPTIONS * has no route either.
 		DisableGeneralOptionsHandler: true,
 		ConnContext: func(ctx context.Context, nc net.Conn) context.Context {
@@ -155,8 +155,8 @@ func (s *Server) serve(a answer) http.Handler {
 			}
 		})
 		if p != nil {
-			s.o.Log.Error().Str(logging.KeyMethod, r.Method).Str(logging.KeyPath, r.URL.Path).
-				Any(logging.KeyPanic, p.Value).Bytes(logging.KeyStack, p.Stack).Msg("panic in a request")
+			s.o.Log.Error().Str(system.KeyMethod, r.Method).Str(system.KeyPath, r.URL.Path).
+				Any(system.KeyPanic, p.Value).Bytes(system.KeyStack, p.Stack).Msg("panic in a request")
 			if out.begun {
 				panic(http.ErrAbortHandler) // the caller sees that the reply is not whole
 			}

@@ -9,7 +9,7 @@ import (
 	"os"
 	"sync"
 
-	"github.com/lineage-ebpf/lineage/daemon/pace"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/enforcer/redact"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -87,7 +87,7 @@ func (b *Inbox) put(ev *tracer.Event) bool {
 	closed := b.closed
 	b.mu.Unlock()
 	if first {
-		pace.Offer(b.ready, struct{}{})
+		system.Offer(b.ready, struct{}{})
 	}
 	return !closed
 }

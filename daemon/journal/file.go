@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lineage-ebpf/lineage/daemon/ownfile"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"golang.org/x/sys/unix"
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
@@ -65,7 +65,7 @@ func take(path string) error {
 		if part == "" {
 			flags |= os.O_CREATE
 		}
-		f, err := ownfile.Take(path+part, flags)
+		f, err := system.TakeFile(path+part, flags)
 		if errors.Is(err, os.ErrNotExist) && part != "" {
 			continue
 		}

@@ -10,10 +10,10 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
-	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -214,7 +214,7 @@ func (k *Keeper) handOver(h *handover, c access.Caller) (tracer.SessionID, error
 	if _, err := k.Registry.Resync(registry.CauseMoved); err != nil {
 		k.Log.Error().Err(err).Msg("state of the kernel side not read")
 	}
-	k.Log.Info().Str(logging.KeySession, info.ID.String()).Str(logging.KeyName, info.Name).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, first.PID).
+	k.Log.Info().Str(system.KeySession, info.ID.String()).Str(system.KeyName, info.Name).Uint32(system.KeyUID, c.UID).Uint32(system.KeyPID, first.PID).
 		Msg("process kept")
 	for _, id := range h.processes {
 		why := fmt.Sprintf("from session %v, until %s: %s", h.from.ID, h.until.UTC().Format(time.RFC3339), h.why.Reason)

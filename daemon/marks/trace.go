@@ -10,8 +10,8 @@ import (
 	"io"
 	"os"
 
-	"github.com/lineage-ebpf/lineage/daemon/pace"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
@@ -62,7 +62,7 @@ func (m *Marks) execed(_ registry.View, _ *registry.Session, ev *tracer.Event) {
 		return
 	}
 	m.forget(ev.Process)
-	pace.Offer(m.asked, program{ev.Process, ev.Session})
+	system.Offer(m.asked, program{ev.Process, ev.Session})
 }
 
 // Run reads until ctx is done. It does not wait for a reader that a member delays.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
-	"github.com/lineage-ebpf/lineage/daemon/pace"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/lineage/memory"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -151,7 +151,7 @@ func (r *Ring) add(events []tracer.Event, of func(*tracer.Event) (*About, *api.S
 		}
 		r.next++
 	}
-	pace.Offer(r.added, struct{}{})
+	system.Offer(r.added, struct{}{})
 }
 
 // hold counts a command line once for all events that have it.

@@ -9,7 +9,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
-	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -66,10 +66,10 @@ func (r *Registry) conclude(s *Session) {
 	s.report.Brokered = r.view().Encoder().Brokered(&record.Work, access.Caller{})
 	r.view().notify(s, func(h *Hooks) sessionHook { return h.Reported })
 	r.view().Save(s)
-	r.o.Log.Info().Str(logging.KeySession, s.report.Session).Str(logging.KeyReason, s.report.EndReason).
-		Str(logging.KeyVerdict, string(s.report.Verdict)).Str(logging.KeyWhy, s.report.VerdictWhy).
-		Int(logging.KeyKilled, s.report.Killed).Int(logging.KeyLeft, s.report.Left).Int(logging.KeyFreed, len(s.report.PortsFreed)).
-		Int(logging.KeyBusy, len(s.report.PortsBusy)).Float64(logging.KeyDuration, s.report.DurationMS).Msg("session ended")
+	r.o.Log.Info().Str(system.KeySession, s.report.Session).Str(system.KeyReason, s.report.EndReason).
+		Str(system.KeyVerdict, string(s.report.Verdict)).Str(system.KeyWhy, s.report.VerdictWhy).
+		Int(system.KeyKilled, s.report.Killed).Int(system.KeyLeft, s.report.Left).Int(system.KeyFreed, len(s.report.PortsFreed)).
+		Int(system.KeyBusy, len(s.report.PortsBusy)).Float64(system.KeyDuration, s.report.DurationMS).Msg("session ended")
 	if s.written == nil {
 		r.counts.meter.over(s.report.EndReason, string(s.report.Verdict), r.took(s))
 		close(s.over)

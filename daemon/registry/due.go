@@ -3,7 +3,7 @@
 package registry
 
 import (
-	"github.com/lineage-ebpf/lineage/daemon/pace"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -25,7 +25,7 @@ func (p *sampler) due() bool {
 	if p.sleep.Set(want == WantNone); err != nil || want == WantNone {
 		return false
 	}
-	return p.quiet.Due(heard, pace.Births(string(r.o.Proc))) || want == WantEach
+	return p.quiet.Due(heard, system.Births(string(r.o.Proc))) || want == WantEach
 }
 
 // pressing is what looks live sessions want, in the registry's goroutine: one each period

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/lineage-ebpf/lineage/daemon/pace"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -49,16 +49,16 @@ func TestQuiet(t *testing.T) {
 	var s *Session
 	update(func(Tx) { s = session(t, o, k, 100) })
 	exec()
-	periods("with a new session", pace.LooksAfter, pace.LooksAfter)
-	periods("nothing happens", 10*pace.LooksApart, 10)
+	periods("with a new session", system.LooksAfter, system.LooksAfter)
+	periods("nothing happens", 10*system.LooksApart, 10)
 	exec()
-	periods("an event", pace.LooksAfter+1, pace.LooksAfter)
-	periods("nothing happens after it", 10*pace.LooksApart, 10)
+	periods("an event", system.LooksAfter+1, system.LooksAfter)
+	periods("nothing happens after it", 10*system.LooksApart, 10)
 	for i, born := range []string{"0.00 0.00 0.00 1/80 100\n", "0.50 0.00 0.00 3/80 100\n"} {
 		require.NoError(t, os.WriteFile(filepath.Join(string(o.o.Proc), "loadavg"), []byte(born), 0o600))
-		periods("a process of the host is born, and then runs", pace.LooksAfter, []int{pace.LooksAfter, 1}[i])
+		periods("a process of the host is born, and then runs", system.LooksAfter, []int{system.LooksAfter, 1}[i])
 	}
-	periods("nothing happens after that", 10*pace.LooksApart, 10)
+	periods("nothing happens after that", 10*system.LooksApart, 10)
 	k.Count("missed_births", 1)
 	periods("a miss", 1, 1)
 	limits = WantEach
@@ -67,7 +67,7 @@ func TestQuiet(t *testing.T) {
 	update(func(tx Tx) { tx.Track(true) })
 	periods("somebody watches", 5, 5)
 	update(func(tx Tx) { tx.Track(false) })
-	periods("nothing happens again", pace.LooksApart, 1)
+	periods("nothing happens again", system.LooksApart, 1)
 	update(func(Tx) { s.info.Expires = 1 })
 	periods("a lifetime is over", 1, 1)
 }
@@ -87,8 +87,8 @@ func TestAwake(t *testing.T) {
 		}
 		return awake
 	}
-	if n := periods(1 + 10*pace.LooksApart); n > 12 {
-		t.Errorf("without a session: %d of %d periods", n, 1+10*pace.LooksApart)
+	if n := periods(1 + 10*system.LooksApart); n > 12 {
+		t.Errorf("without a session: %d of %d periods", n, 1+10*system.LooksApart)
 	}
 	require.NoError(t, o.Update(func(Tx) { session(t, o, k, 100) }))
 	if n := periods(20); n != 20 {

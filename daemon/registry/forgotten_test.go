@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lineage-ebpf/lineage/daemon/pace"
 	"github.com/lineage-ebpf/lineage/daemon/retain"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -49,7 +49,7 @@ func TestForgottenOnce(t *testing.T) {
 // TestReleasedWithoutSessions: the record of an outer session is released though no session lives any longer: with
 // that of the inner one, or by a look if the kernel could not be asked.
 func TestReleasedWithoutSessions(t *testing.T) {
-	for _, looks := range []int{0, 2 * pace.LooksApart} {
+	for _, looks := range []int{0, 2 * system.LooksApart} {
 		releasedAfter(t, looks)
 	}
 }

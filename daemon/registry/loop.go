@@ -9,7 +9,7 @@ import (
 	"runtime"
 
 	"github.com/lineage-ebpf/lineage/daemon/inbox"
-	"github.com/lineage-ebpf/lineage/daemon/pace"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/caught"
 )
@@ -91,7 +91,7 @@ var errPanic = errors.New("a panic in the daemon; it has to start again")
 
 // fail keeps the first error.
 func (l *loop) fail(err error) {
-	pace.Offer(l.failed, err)
+	system.Offer(l.failed, err)
 }
 
 // inRun reports whether this goroutine is Run's, by its stack.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/document"
-	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/enforcer"
 )
 
@@ -111,6 +111,6 @@ func (v View) restore(s *Session, text json.RawMessage) {
 		}
 	}
 	if err != nil {
-		v.r.o.Log.Error().Err(err).Str(logging.KeySession, s.info.ID.String()).Msg("session not restored from the history")
+		v.r.o.Log.Error().Err(err).Str(system.KeySession, s.info.ID.String()).Msg("session not restored from the history")
 	}
 }

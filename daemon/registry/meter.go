@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/document"
-	"github.com/lineage-ebpf/lineage/daemon/metrics"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -15,14 +15,14 @@ import (
 type Meter struct {
 	Events  [len(document.EventNames)]uint64 // by type
 	Resyncs map[Cause]uint64
-	Ends    map[metrics.End]uint64 // by their first verdict
+	Ends    map[system.EndMetrics]uint64 // by their first verdict
 	Took    prometheus.Histogram
 
 	Released uint64 // sessions of processes in containers that were dissolved
 }
 
 func newMeter() Meter {
-	return Meter{Resyncs: make(map[Cause]uint64), Ends: make(map[metrics.End]uint64), Took: metrics.NewDurations()}
+	return Meter{Resyncs: make(map[Cause]uint64), Ends: make(map[system.EndMetrics]uint64), Took: system.NewDurations()}
 }
 
 // published counts events that were published to readers.
@@ -36,6 +36,6 @@ func (m *Meter) published(events []tracer.Event) {
 
 // over counts the end of a session.
 func (m *Meter) over(reason, verdict string, took time.Duration) {
-	m.Ends[metrics.End{Reason: reason, Verdict: verdict}]++
+	m.Ends[system.EndMetrics{Reason: reason, Verdict: verdict}]++
 	m.Took.Observe(took.Seconds())
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/inbox"
 	"github.com/lineage-ebpf/lineage/daemon/intake"
-	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/retain"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -308,7 +308,7 @@ func (r *Registry) Guard(f func()) bool {
 	if p == nil {
 		return true
 	}
-	r.o.Log.Error().Any(logging.KeyPanic, p.Value).Bytes(logging.KeyStack, p.Stack).Msg("panic")
+	r.o.Log.Error().Any(system.KeyPanic, p.Value).Bytes(system.KeyStack, p.Stack).Msg("panic")
 	r.Fail(fmt.Errorf("%w: %v", errPanic, p.Value))
 	return false
 }

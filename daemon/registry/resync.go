@@ -4,8 +4,7 @@ package registry
 
 import (
 	"github.com/lineage-ebpf/lineage/daemon/intake"
-	"github.com/lineage-ebpf/lineage/daemon/logging"
-	"github.com/lineage-ebpf/lineage/daemon/pace"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -55,7 +54,7 @@ func (d *doubts) add(c lineage.Change, at uint64) {
 		return
 	}
 	d.all = append(d.all, doubt{c, at})
-	pace.Offer(d.some, struct{}{})
+	system.Offer(d.some, struct{}{})
 }
 
 // repaired takes the result of a look.
@@ -64,7 +63,7 @@ func (p *sampler) repaired(done *Resync, now uint64, changes []lineage.Change) {
 	done.Changes = changes
 	if done.Cause != CauseNone {
 		r.counts.meter.Resyncs[done.Cause]++
-		r.o.Log.Debug().Str(logging.KeyCause, string(done.Cause)).Int(logging.KeyChanges, len(changes)).Msg("resynced")
+		r.o.Log.Debug().Str(system.KeyCause, string(done.Cause)).Int(system.KeyChanges, len(changes)).Msg("resynced")
 	}
 	if done.Cause == CauseStart && len(r.sessions) > 0 {
 		// What happened while no daemon ran is unknown.

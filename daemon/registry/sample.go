@@ -12,8 +12,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/intake"
-	"github.com/lineage-ebpf/lineage/daemon/logging"
-	"github.com/lineage-ebpf/lineage/daemon/pace"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -24,8 +23,8 @@ import (
 type sampler struct {
 	registry *Registry
 	census   census
-	quiet    pace.Quiet
-	sleep    pace.Sleep    // without a session
+	quiet    system.Quiet
+	sleep    system.Sleep  // without a session
 	asked    chan Cause    // for a look now
 	hurry    chan struct{} // asks for a look out of turn
 
@@ -44,13 +43,13 @@ type sampler struct {
 
 // AskLook asks for a look out of turn.
 func (r *Registry) AskLook() {
-	pace.Offer(r.looks.hurry, struct{}{})
+	system.Offer(r.looks.hurry, struct{}{})
 }
 
 // AskResync requests a look at the kernel now. One that waits already serves later
 // requests too.
 func (r *Registry) AskResync(why Cause) {
-	pace.Offer(r.looks.asked, why)
+	system.Offer(r.looks.asked, why)
 }
 
 // Look looks at the kernel once a period, if that may show something, and when it is asked to, until
@@ -141,7 +140,7 @@ func (p *sampler) look(done *Resync, period bool) error {
 		if done.Added, done.Removed, err = r.o.Kernel.Reconcile(); err != nil {
 			r.o.Log.Error().Err(err).Msg("members not reconciled")
 		} else {
-			r.o.Log.Warn().Int(logging.KeyAdded, done.Added).Int(logging.KeyRemoved, done.Removed).
+			r.o.Log.Warn().Int(system.KeyAdded, done.Added).Int(system.KeyRemoved, done.Removed).
 				Msg("births or deaths may have been missed, members reconciled")
 		}
 	}
@@ -149,7 +148,7 @@ func (p *sampler) look(done *Resync, period bool) error {
 		if n, err := r.o.Kernel.OpenMissedAgents(); err != nil {
 			r.o.Log.Error().Err(err).Msg("missed agents not found")
 		} else if n > 0 {
-			r.o.Log.Warn().Int(logging.KeyAdded, n).Msg("the kernel skipped the exec of agents, sessions opened")
+			r.o.Log.Warn().Int(system.KeyAdded, n).Msg("the kernel skipped the exec of agents, sessions opened")
 		}
 	}
 	if period && done.Cause == CauseNone && !p.due() {
@@ -257,7 +256,7 @@ func (p *sampler) repair() error {
 	if err != nil {
 		return fmt.Errorf("repair the members of a session that is not there: %w", err)
 	}
-	r.o.Log.Error().Int(logging.KeyAdded, n).Msg("members without a session record: repaired")
+	r.o.Log.Error().Int(system.KeyAdded, n).Msg("members without a session record: repaired")
 	r.AskResync(CauseMember)
 	return r.Update(func(t Tx) {
 		t.Degrade("found members without a session record: processes that an end should have killed may be alive")

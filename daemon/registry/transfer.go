@@ -10,7 +10,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/daemon/access"
-	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -153,12 +153,12 @@ func (r *Registry) HandOver(spec tracer.SessionSpec, all []tracer.Identity, note
 			break
 		}
 		if err != nil {
-			r.o.Log.Warn().Err(err).Str(logging.KeySession, info.ID.String()).Uint32(logging.KeyPID, id.PID).Msg("process not kept")
+			r.o.Log.Warn().Err(err).Str(system.KeySession, info.ID.String()).Uint32(system.KeyPID, id.PID).Msg("process not kept")
 		}
 	}
 	for _, id := range all {
 		if _, err := r.follow(from, info.ID, id); err != nil {
-			r.o.Log.Error().Err(err).Str(logging.KeySession, info.ID.String()).Msg("descendants not kept")
+			r.o.Log.Error().Err(err).Str(system.KeySession, info.ID.String()).Msg("descendants not kept")
 		}
 	}
 	r.adopted(info.ID)
@@ -212,6 +212,6 @@ func (r *Registry) release(id tracer.SessionID) {
 	}
 	r.looks.unreleased[id] = true
 	if !errors.Is(err, tracer.ErrBusy) {
-		r.o.Log.Error().Err(err).Str(logging.KeySession, id.String()).Msg("session not released")
+		r.o.Log.Error().Err(err).Str(system.KeySession, id.String()).Msg("session not released")
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/lineage-ebpf/lineage/daemon/pace"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
@@ -16,9 +16,9 @@ func (r *Reader) CPUElsewhere() time.Duration { return time.Duration(r.elsewhere
 // countCPU counts the CPU time of this goroutine until what it returns is called.
 func (r *Reader) countCPU() func() {
 	runtime.LockOSThread()
-	began := pace.ThreadTime()
+	began := system.ThreadTime()
 	return func() {
-		r.elsewhere.Add(int64(pace.ThreadTime() - began))
+		r.elsewhere.Add(int64(system.ThreadTime() - began))
 		runtime.UnlockOSThread()
 	}
 }

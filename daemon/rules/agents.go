@@ -14,9 +14,8 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/acts"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/container"
-	"github.com/lineage-ebpf/lineage/daemon/logging"
-	"github.com/lineage-ebpf/lineage/daemon/pace"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
@@ -62,7 +61,7 @@ func (s *Steward) Judge(info tracer.SessionInfo) {
 	if judged(info) || info.State != tracer.StateActive && !unasked(info) {
 		return
 	}
-	pace.Offer(s.unjudged, info.ID)
+	system.Offer(s.unjudged, info.ID)
 }
 
 // judged reports whether a session was not opened by an exec, or has its terms already.
@@ -72,7 +71,7 @@ func judged(info tracer.SessionInfo) bool { return !info.Agent || info.Rule != 0
 func (s *Steward) judgeLater(id tracer.SessionID, after time.Duration) {
 	time.AfterFunc(after, func() {
 		s.o.Registry.Guard(func() {
-			pace.Offer(s.unjudged, id) // the next look asks
+			system.Offer(s.unjudged, id) // the next look asks
 		})
 	})
 }
@@ -129,8 +128,8 @@ func (s *Steward) openFor(p *policy.Policy, info tracer.SessionInfo, list uint32
 	if !s.setTerms(p, info, list, rule) {
 		return false
 	}
-	s.o.Log.Info().Str(logging.KeySession, info.ID.String()).Str(logging.KeyRule, rule).
-		Uint32(logging.KeyPID, info.Root.PID).Msg("session opened by a rule")
+	s.o.Log.Info().Str(system.KeySession, info.ID.String()).Str(system.KeyRule, rule).
+		Uint32(system.KeyPID, info.Root.PID).Msg("session opened by a rule")
 	s.bar(info)
 	return true
 }
@@ -148,7 +147,7 @@ func (s *Steward) setTerms(p *policy.Policy, info tracer.SessionInfo, list uint3
 // failed logs what could not be done to a session, unless that is over.
 func (s *Steward) failed(err error, id tracer.SessionID, what string) {
 	if err != nil && !errors.Is(err, tracer.ErrBusy) && !errors.Is(err, tracer.ErrNotFound) {
-		s.o.Log.Error().Err(err).Str(logging.KeySession, id.String()).Msg(what)
+		s.o.Log.Error().Err(err).Str(system.KeySession, id.String()).Msg(what)
 	}
 }
 
@@ -167,7 +166,7 @@ func (s *Steward) bar(info tracer.SessionInfo) {
 		err = s.o.Enforcer.End(info.ID, tracer.CauseHalt, 0)
 	}
 	if err != nil {
-		s.o.Log.Error().Err(err).Str(logging.KeySession, info.ID.String()).Msg("agent not halted")
+		s.o.Log.Error().Err(err).Str(system.KeySession, info.ID.String()).Msg("agent not halted")
 	}
 }
 
@@ -182,8 +181,8 @@ func (s *Steward) dissolve(info tracer.SessionInfo, facts *policy.Facts) {
 	if facts != nil {
 		what = fmt.Sprintf("no rule matches comm %q, exe %q", facts.Comm, facts.Exe)
 	}
-	s.o.Log.Info().Str(logging.KeySession, info.ID.String()).Uint32(logging.KeyPID, info.Root.PID).
-		Int(logging.KeyRemoved, n).Str(logging.KeyWhy, what).Msg("lookalike released")
+	s.o.Log.Info().Str(system.KeySession, info.ID.String()).Uint32(system.KeyPID, info.Root.PID).
+		Int(system.KeyRemoved, n).Str(system.KeyWhy, what).Msg("lookalike released")
 	s.Record("agent", audit.Refused, what, info.ID, info.Root)
 	s.o.Registry.Do(func(t registry.Tx) { t.LetGo(info.ID) })
 }
@@ -251,7 +250,7 @@ func (s *Steward) countRuled(x *registry.Session) {
 
 // tripped tells the operator that the breaker has opened for a user.
 func (s *Steward) tripped(uid uint32) {
-	s.o.Log.Error().Uint32(logging.KeyUID, uid).Msg("circuit breaker open: too many automatic ends of the user's sessions, from now on they are only logged")
+	s.o.Log.Error().Uint32(system.KeyUID, uid).Msg("circuit breaker open: too many automatic ends of the user's sessions, from now on they are only logged")
 }
 
 // reread takes the kernel's record of a session, which has a rule or new terms now: its root may
@@ -338,11 +337,11 @@ func (s *Steward) adopt(p *policy.Policy, t *tracer.Process, facts *policy.Facts
 	spec.Root, spec.UID, spec.Adopted = t.Identity, t.UID, true
 	info, n, err := s.o.Registry.Adopt(spec, 0)
 	if err != nil {
-		s.o.Log.Error().Err(err).Str(logging.KeyRule, rule.Name).Uint32(logging.KeyPID, t.PID).Msg("running process not adopted")
+		s.o.Log.Error().Err(err).Str(system.KeyRule, rule.Name).Uint32(system.KeyPID, t.PID).Msg("running process not adopted")
 		return
 	}
 	s.reread(info.ID)
-	s.o.Log.Info().Str(logging.KeySession, info.ID.String()).Str(logging.KeyRule, rule.Name).
-		Uint32(logging.KeyPID, t.PID).Int(logging.KeyAdded, n).Msg("running process adopted")
+	s.o.Log.Info().Str(system.KeySession, info.ID.String()).Str(system.KeyRule, rule.Name).
+		Uint32(system.KeyPID, t.PID).Int(system.KeyAdded, n).Msg("running process adopted")
 	s.Record("agent", audit.Done, fmt.Sprintf("rule %s (%s): it was running", rule.Name, p.Origin(rule)), info.ID, info.Root)
 }

@@ -9,8 +9,8 @@ import (
 
 	"github.com/lineage-ebpf/lineage/daemon/acts"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
-	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -94,14 +94,14 @@ func (s *Steward) spareLeftovers(v registry.View, x *registry.Session) {
 		return
 	}
 	s.of(x.ID()).wouldEnd = append(s.of(x.ID()).wouldEnd, cause)
-	s.o.Log.Warn().Str(logging.KeySession, x.ID().String()).Str(logging.KeyReason, cause).Msg("would end: its root has exited")
+	s.o.Log.Warn().Str(system.KeySession, x.ID().String()).Str(system.KeyReason, cause).Msg("would end: its root has exited")
 }
 
 // EndOver ends a session that is over a limit. If only the policy set the limit, that
 // needs an enforced policy, and the breaker must allow it; otherwise the end is only
 // recorded.
 func (s *Steward) EndOver(x Excess) {
-	log := s.o.Log.With().Str(logging.KeySession, x.Session.String()).Str(logging.KeyReason, x.Cause.String()).Logger()
+	log := s.o.Log.With().Str(system.KeySession, x.Session.String()).Str(system.KeyReason, x.Cause.String()).Logger()
 	if x.ByPolicy {
 		if s.wouldEnd(x) && !s.o.Rules.Enforced(x.UID) {
 			return // already recorded

@@ -11,8 +11,8 @@ import (
 
 	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/container"
-	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -159,12 +159,12 @@ func (j joined) enter(in container.Found) {
 		switch err := k.Enter(main.Session, m, tracer.Identity{}, tracer.SourceJoin); {
 		case errors.Is(err, tracer.ErrNotFound), errors.Is(err, tracer.ErrProtected), errors.Is(err, tracer.ErrBusy):
 		case err != nil:
-			j.by.o.Log.Error().Err(err).Str(logging.KeySession, main.Session.String()).Uint32(logging.KeyPID, m.PID).
+			j.by.o.Log.Error().Err(err).Str(system.KeySession, main.Session.String()).Uint32(system.KeyPID, m.PID).
 				Msg("command in a container not entered")
 		}
 	}
 	if _, err := k.Adopt(main.Session, 0); err != nil {
-		j.by.o.Log.Error().Err(err).Str(logging.KeySession, main.Session.String()).Msg("descendants of a command in a container not entered")
+		j.by.o.Log.Error().Err(err).Str(system.KeySession, main.Session.String()).Msg("descendants of a command in a container not entered")
 	}
 }
 
@@ -239,8 +239,8 @@ func (j joined) letGo(why string) bool {
 		j.by.failed(err, j.info.ID, "process in a container not released")
 		return false
 	}
-	j.by.o.Log.Debug().Str(logging.KeySession, j.info.ID.String()).Uint32(logging.KeyPID, j.info.Root.PID).
-		Str(logging.KeyWhy, why).Msg("process in a container released")
+	j.by.o.Log.Debug().Str(system.KeySession, j.info.ID.String()).Uint32(system.KeyPID, j.info.Root.PID).
+		Str(system.KeyWhy, why).Msg("process in a container released")
 	j.by.o.Registry.Do(func(t registry.Tx) { t.Meter().Released++ })
 	j.forget()
 	return true

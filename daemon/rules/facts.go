@@ -10,8 +10,8 @@ import (
 	"sync"
 
 	"github.com/lineage-ebpf/lineage/daemon/broker"
-	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -73,7 +73,7 @@ func (s *Steward) runs(pid uint32, exe string) func() (file, initial bool) {
 	return sync.OnceValues(func() (file, initial bool) {
 		r, err := s.o.Kernel.Runs(tracer.Identity{PID: pid}, exe)
 		if err != nil && !errors.Is(err, tracer.ErrNotFound) {
-			s.o.Log.Warn().Err(err).Uint32(logging.KeyPID, pid).Msg("no rule with exe matches: file not compared")
+			s.o.Log.Warn().Err(err).Uint32(system.KeyPID, pid).Msg("no rule with exe matches: file not compared")
 		}
 		return err == nil && r.File, err == nil && !r.Inside
 	})

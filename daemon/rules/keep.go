@@ -11,9 +11,8 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
-	"github.com/lineage-ebpf/lineage/daemon/logging"
-	"github.com/lineage-ebpf/lineage/daemon/pace"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -64,7 +63,7 @@ func (s *Steward) handOver(spec tracer.SessionSpec, all []tracer.Identity, note 
 
 // askKeep requests a check whether a rule keeps a member that has execed another program.
 func (s *Steward) askKeep(v registry.View, id tracer.Identity) {
-	if !pace.Offer(s.execs, id) {
+	if !system.Offer(s.execs, id) {
 		v.Degrade("keep rules were not applied to every program: too many at once")
 	}
 }
@@ -127,10 +126,10 @@ func (s *Steward) keepIfRuled(p *policy.Policy, id tracer.Identity) {
 	info, err := s.Keep(from, []tracer.Identity{id}, "", Kept{Reason: rule.Reason, Rule: rule.Name}, rule.Until.Time())
 	if err != nil {
 		if !errors.Is(err, tracer.ErrNotFound) {
-			s.o.Log.Error().Err(err).Uint32(logging.KeyPID, id.PID).Str(logging.KeyRule, rule.Name).Msg("process not kept by a rule")
+			s.o.Log.Error().Err(err).Uint32(system.KeyPID, id.PID).Str(system.KeyRule, rule.Name).Msg("process not kept by a rule")
 		}
 		return
 	}
-	s.o.Log.Info().Str(logging.KeySession, info.ID.String()).Str(logging.KeyRule, rule.Name).Uint32(logging.KeyPID, id.PID).Msg("kept by a rule")
+	s.o.Log.Info().Str(system.KeySession, info.ID.String()).Str(system.KeyRule, rule.Name).Uint32(system.KeyPID, id.PID).Msg("kept by a rule")
 	s.Record(access.Keep.String(), audit.Done, fmt.Sprintf("rule %s (%s): %s", rule.Name, p.Origin(rule), rule.Reason), info.ID, id)
 }

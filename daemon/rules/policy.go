@@ -14,8 +14,8 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
-	"github.com/lineage-ebpf/lineage/daemon/ownfile"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/enforcer/redact"
@@ -68,7 +68,7 @@ func (r *Policy) read() (*policy.Policy, error) {
 	if r.path == "" {
 		return policy.Default(), nil
 	}
-	f, err := ownfile.OpenRoots(r.path) // it decides what a root daemon ends
+	f, err := system.OpenRootsFile(r.path) // it decides what a root daemon ends
 	switch {
 	case errors.Is(err, os.ErrNotExist) && !r.must:
 		return policy.Default(), nil

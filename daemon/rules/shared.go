@@ -8,8 +8,8 @@ import (
 
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
-	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -20,9 +20,9 @@ func (s *Steward) Share(from tracer.SessionInfo, id tracer.Identity, rule, why s
 	info, err := s.handOver(spec, []tracer.Identity{id}, func(v registry.View, x *registry.Session) {
 		s.noteShared(v, x, rule, from.ID)
 	})
-	log := s.o.Log.With().Str(logging.KeyRule, rule).Uint32(logging.KeyPID, id.PID).Logger()
+	log := s.o.Log.With().Str(system.KeyRule, rule).Uint32(system.KeyPID, id.PID).Logger()
 	if err == nil {
-		log.Info().Str(logging.KeySession, info.ID.String()).Msg("shared server moved out of its session")
+		log.Info().Str(system.KeySession, info.ID.String()).Msg("shared server moved out of its session")
 		s.Record(access.Keep.String(), audit.Done, why, info.ID, id)
 	} else if !errors.Is(err, tracer.ErrNotFound) {
 		log.Error().Err(err).Msg("shared server not moved out of its session")

@@ -12,8 +12,8 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/container"
 	"github.com/lineage-ebpf/lineage/daemon/document"
-	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -224,9 +224,9 @@ func (s *Steward) Reload() error {
 	}
 	s.Apply()
 	d := s.o.Rules.Document()
-	s.o.Log.Info().Str(logging.KeyFile, d.File).Str(logging.KeyMode, d.Mode).Msg("policy applied")
+	s.o.Log.Info().Str(system.KeyFile, d.File).Str(system.KeyMode, d.Mode).Msg("policy applied")
 	if len(d.NeedsRestart) > 0 {
-		s.o.Log.Warn().Strs(logging.KeyKeys, d.NeedsRestart).Msg("needs restart")
+		s.o.Log.Warn().Strs(system.KeyKeys, d.NeedsRestart).Msg("needs restart")
 	}
 	return nil
 }

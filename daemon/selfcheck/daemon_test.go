@@ -20,9 +20,9 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon"
 	"github.com/lineage-ebpf/lineage/daemon/canary"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
-	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/selfcheck"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
@@ -119,7 +119,7 @@ func nothingLeft(t *testing.T, dir string) {
 
 func wait(t *testing.T, c api.Client, holds func(*api.Status) bool) (st *api.Status) {
 	t.Helper()
-	err := instance.Poll(t.Context(), func() (ok bool, err error) {
+	err := system.Poll(t.Context(), func() (ok bool, err error) {
 		if st, err = c.Status(t.Context()); err != nil {
 			return true, err
 		}

@@ -13,8 +13,8 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/canary"
-	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -110,11 +110,11 @@ func (c *Check) Now(ctx context.Context) *api.SelfCheck {
 	c.mu.Unlock()
 	switch {
 	case err != nil:
-		c.Log.Error().Err(err).Float64(logging.KeyDuration, took).Msg("self-check failed")
+		c.Log.Error().Err(err).Float64(system.KeyDuration, took).Msg("self-check failed")
 	case before == nil || !before.OK:
-		c.Log.Info().Float64(logging.KeyDuration, took).Msg("self-check passed")
+		c.Log.Info().Float64(system.KeyDuration, took).Msg("self-check passed")
 	default:
-		c.Log.Debug().Float64(logging.KeyDuration, took).Msg("self-check passed")
+		c.Log.Debug().Float64(system.KeyDuration, took).Msg("self-check passed")
 	}
 	return r
 }

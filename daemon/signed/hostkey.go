@@ -14,7 +14,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/daemon/ownfile"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 )
 
 // maxKey bounds a file with a key, in bytes.
@@ -42,7 +42,7 @@ func hostKeys(dir string) (all []hostKey) {
 }
 
 func readKey(path string) ([]byte, error) {
-	f, err := ownfile.Open(path, os.O_RDONLY)
+	f, err := system.OpenFile(path, os.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}

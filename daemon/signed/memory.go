@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/daemon/ownfile"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 )
 
 const (
@@ -87,7 +87,7 @@ const forgotten = api.MaxValidity + skew
 // refused: those that expire before the longest validity from now is over, by each of two clocks.
 func openMemory(path string, now time.Time, boot string, boottime func() uint64) *memory {
 	m := &memory{path: path, boottime: boottime}
-	f, err := ownfile.Take(path, os.O_RDONLY)
+	f, err := system.TakeFile(path, os.O_RDONLY)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		m.state.Floor, m.state.New = now.Add(forgotten), &made{boot, m.elapsed()}
@@ -259,7 +259,7 @@ func (m *memory) write(s state, room int) error {
 		return err
 	}
 	next := m.path + ".next"
-	f, err := ownfile.Take(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
+	f, err := system.TakeFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"github.com/lineage-ebpf/lineage/daemon/ownfile"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 )
 
 // maxOperators bounds the operators file, in bytes.
@@ -32,7 +32,7 @@ type signer struct {
 // written. It is read for each command, so that a line that was removed has no effect any more. The path
 // may be a link, as it is in a volume of a ConfigMap.
 func readOperators(path string) ([]signer, error) {
-	f, err := ownfile.OpenRoots(path)
+	f, err := system.OpenRootsFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

@@ -18,9 +18,9 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/acts"
 	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/keep"
-	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -93,8 +93,8 @@ func (s *Orders) Carry(req *api.SignedCommand, c access.Caller) (*api.CommandRep
 				return err
 			}
 			a = next
-			s.o.Log.Info().Str(logging.KeyCommand, order.ID).Strs(logging.KeyOperators, order.Operators).Str(logging.KeyReason, order.Reason).
-				Strs(logging.KeySessions, sessions).EmbedObject(c).Msg("signed command accepted")
+			s.o.Log.Info().Str(system.KeyCommand, order.ID).Strs(system.KeyOperators, order.Operators).Str(system.KeyReason, order.Reason).
+				Strs(system.KeySessions, sessions).EmbedObject(c).Msg("signed command accepted")
 			s.o.Access.Did(c, access.Order, order.Reason)
 			return nil
 		}
@@ -214,7 +214,7 @@ func (s *Orders) halt(order *order, c access.Caller, a *accepted, accept func() 
 // carried remembers what a command came to.
 func (s *Orders) carried(a *accepted) {
 	if err := s.checker.memory.carried(*a); err != nil {
-		s.o.Log.Error().Err(err).Str(logging.KeyCommand, a.ID).Msg("result of a signed command not remembered")
+		s.o.Log.Error().Err(err).Str(system.KeyCommand, a.ID).Msg("result of a signed command not remembered")
 	}
 }
 
@@ -326,7 +326,7 @@ func (s *Orders) counted(ctx context.Context, c access.Caller) []accepted {
 			err = s.checker.memory.over(a, s.checker.now())
 		}
 		if err != nil {
-			s.o.Log.Error().Err(err).Str(logging.KeyCommand, a.ID).Msg("whether a signed command is over is not known, or not remembered")
+			s.o.Log.Error().Err(err).Str(system.KeyCommand, a.ID).Msg("whether a signed command is over is not known, or not remembered")
 		}
 	}
 	return s.checker.memory.all()
@@ -356,7 +356,7 @@ func (s *Orders) reply(a *accepted, d *api.CommandReceipt) (*api.CommandReply, e
 	}
 	signed, err := s.checker.sign(string(text), a.Hosts)
 	if err != nil {
-		s.o.Log.Warn().Err(err).Str(logging.KeyCommand, a.ID).Msg("receipt not signed")
+		s.o.Log.Warn().Err(err).Str(system.KeyCommand, a.ID).Msg("receipt not signed")
 	}
 	return &signed, nil
 }

@@ -14,8 +14,8 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/document"
-	"github.com/lineage-ebpf/lineage/daemon/metrics"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
@@ -29,12 +29,12 @@ var ours = []tracer.EventType{0, tracer.EventLost, tracer.EventMark, tracer.Even
 // scraped is the last snapshot.
 type scraped struct {
 	mu   sync.Mutex
-	last *metrics.Snapshot // never changed again
+	last *system.Metrics // never changed again
 	at   time.Time
 }
 
 // Snapshot answers all concurrent scrapes with one read of the registry.
-func (s *Status) Snapshot() (*metrics.Snapshot, error) {
+func (s *Status) Snapshot() (*system.Metrics, error) {
 	g := &s.scraped
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -50,16 +50,16 @@ func (s *Status) Snapshot() (*metrics.Snapshot, error) {
 }
 
 // measure reads what the registry counted, and adds other counts.
-func (s *Status) measure() (*metrics.Snapshot, error) {
+func (s *Status) measure() (*system.Metrics, error) {
 	f := s.o.Kernel.Features()
-	m := &metrics.Snapshot{
+	m := &system.Metrics{
 		Build: [2]string{s.o.Version, f.ABI}, Level: f.Level, BreakerOpen: s.o.Rules.BreakerState().Open,
 		Refusals: s.o.Access.RefusedSoFar(), ReadersDropped: s.o.Tally.Dropped.Load(),
 		Sessions:     map[string]int{"active": 0, "paused": 0, "ending": 0, "condemned": 0, "ended": 0},
 		Events:       make(map[string]uint64),
-		HelperErrors: make(map[metrics.Helper]uint64),
+		HelperErrors: make(map[system.HelperMetrics]uint64),
 		Resyncs:      make(map[string]uint64),
-		Ends:         make(map[metrics.End]uint64),
+		Ends:         make(map[system.EndMetrics]uint64),
 		Halted:       map[string]int{api.ModeHalt: 0, api.ModeDrain: 0},
 	}
 	m.Host.MemoryAvailable, m.Host.PIDsAvailable = available(s.o.Proc)
@@ -101,7 +101,7 @@ func (s *Status) measure() (*metrics.Snapshot, error) {
 		m.EndSeconds = meter.Took
 	})
 	for _, e := range tracer.HelperErrors(counters) {
-		m.HelperErrors[metrics.Helper{Program: e.Program, Helper: e.Helper}] = e.Count
+		m.HelperErrors[system.HelperMetrics{Program: e.Program, Helper: e.Helper}] = e.Count
 	}
 	return m, err
 }
@@ -132,24 +132,24 @@ func available(proc procfs.FS) (memory, pids *uint64) {
 
 // use sums up the live sessions by rule of the policy that opens sessions: at most two rows for each rule, however
 // many sessions there are. An enabled rule without a session has one of zeros.
-func (s *Status) use(v registry.View) map[metrics.Rule]metrics.Use {
+func (s *Status) use(v registry.View) map[system.RuleMetrics]system.UseMetrics {
 	p := s.o.Rules.Policy()
-	all := map[metrics.Rule]metrics.Use{{Name: metrics.NoRule}: {}}
+	all := map[system.RuleMetrics]system.UseMetrics{{Name: system.NoRule}: {}}
 	for _, r := range p.Openers() {
-		all[metrics.Rule{Name: r.Name}] = metrics.Use{}
+		all[system.RuleMetrics{Name: r.Name}] = system.UseMetrics{}
 	}
 	for x := range v.Sessions() {
 		if x.Closed() {
 			continue
 		}
-		rule, left := metrics.Rule{Name: metrics.NoRule}, false
+		rule, left := system.RuleMetrics{Name: system.NoRule}, false
 		for id := range v.Chain(x.ID()) {
 			around := v.Session(id)
 			if around == nil {
 				break
 			}
 			info := around.Info()
-			if rule.Name == metrics.NoRule && info.Rule != 0 && p.Opener(info.Rule, info.Name) != nil {
+			if rule.Name == system.NoRule && info.Rule != 0 && p.Opener(info.Rule, info.Name) != nil {
 				rule.Name = info.Name
 			}
 			rule.Kept = rule.Kept || info.Kept

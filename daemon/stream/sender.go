@@ -14,8 +14,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/rs/zerolog"
 
 	"github.com/lineage-ebpf/lineage/daemon/access"
@@ -113,7 +113,7 @@ func (s *Sender) Flush() bool {
 		return true
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		s.tally.Dropped.Add(1)
-		s.log.Warn().Uint32(logging.KeyPID, s.caller.ID.PID).Uint32(logging.KeyUID, s.caller.UID).Msg("reader disconnected: it did not read")
+		s.log.Warn().Uint32(system.KeyPID, s.caller.ID.PID).Uint32(system.KeyUID, s.caller.UID).Msg("reader disconnected: it did not read")
 	}
 	return false // else it disconnected
 }

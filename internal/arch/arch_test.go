@@ -93,7 +93,7 @@ func TestImports(t *testing.T) {
 
 // TestHTTP: only these packages of the daemon use HTTP.
 func TestHTTP(t *testing.T) {
-	may := []string{"daemon/daemontest", "daemon/httpapi", "daemon/stream", "daemon/watch", "daemon/metrics"}
+	may := []string{"daemon/daemontest", "daemon/httpapi", "daemon/stream", "daemon/watch", "daemon/system"}
 	for _, p := range packages(t) {
 		if strings.HasPrefix(p.ImportPath+"/", "daemon/") && slices.Contains(p.Imports, "net/http") &&
 			!slices.Contains(may, p.ImportPath) {
@@ -278,9 +278,9 @@ func TestGoroutines(t *testing.T) {
 		"daemon/daemontest/real.go":              "is for tests",
 		"daemon/daemontest/requests.go":          "is for tests",
 		"daemon/history/recorder.go":             "closes the journal",
-		"daemon/instance/connect.go":             "is a client",
-		"daemon/logging/queue.go":                "writes lines",
-		"daemon/logging/ratelimit.go":            "counts lines",
+		"daemon/system/connect.go":             "is a client",
+		"daemon/system/queue.go":                "writes lines",
+		"daemon/system/ratelimit.go":            "counts lines",
 		"daemon/registry/conclude.go":            "wakes the enforcer",
 		"daemon/run.go":                          "is the registry's own",
 		"daemon/serve.go":                        "raises the priority",

@@ -7,7 +7,7 @@ import (
 	"os"
 	"slices"
 
-	"github.com/lineage-ebpf/lineage/daemon/ownfile"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 )
 
 // Open opens the files of the log at path, the oldest first. The daemon may rotate them meanwhile:
@@ -21,7 +21,7 @@ func Open(path string) (files []File, done func(), err error) {
 	}
 	var last os.FileInfo
 	for n, name := 0, path; ; n, name = n+1, fmt.Sprintf("%s.%d", path, n+1) {
-		f, err := ownfile.Open(name, os.O_RDONLY)
+		f, err := system.OpenFile(name, os.O_RDONLY)
 		if n > 0 && errors.Is(err, fs.ErrNotExist) {
 			break
 		}

@@ -1,0 +1,88 @@
+//go:build linux
+
+package system
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"golang.org/x/sys/unix"
+	"kernel.org/pub/linux/libs/security/libcap/cap"
+)
+
+// Capability is one of capabilities(7).
+type Capability = cap.Value
+
+// What a daemon may need.
+const (
+	Kill          Capability = cap.KILL            // signals to processes of other uids
+	Ptrace        Capability = cap.SYS_PTRACE      // the exe, the files and the namespaces of others, in procfs
+	ReadSearch    Capability = cap.DAC_READ_SEARCH // /proc/PID/fd of others, which only its owner may list
+	WriteAnywhere Capability = cap.DAC_OVERRIDE    // files in a directory that is not root's
+	BPF           Capability = cap.BPF             // programs and maps
+	Perfmon       Capability = cap.PERFMON         // programs that read the kernel's memory
+	Admin         Capability = cap.SYS_ADMIN       // for both, on kernels that do not have these two
+)
+
+// DropPrivileges leaves this process only those of the given capabilities that it has, and none
+// that an exec could restore: it empties the inheritable and ambient sets, removes the
+// others from the bounding set, and sets no_new_privs. It changes every thread at once;
+// nothing else may change them meanwhile.
+//
+// Without CAP_SETPCAP the bounding set stays, which is an error, returned after the
+// rest is done: no_new_privs alone does not deny the set to an exec by root.
+func DropPrivileges(keep ...Capability) error {
+	if _, err := cap.Prctlw(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("set no_new_privs: %w", err)
+	}
+	if err := cap.ResetAmbient(); err != nil {
+		return fmt.Errorf("empty the ambient set: %w", err)
+	}
+	bounding := dropBounding(keep)
+	has, left := cap.GetProc(), cap.NewSet()
+	for _, c := range keep {
+		had, err := has.GetFlag(cap.Permitted, c)
+		if had { // a container's root may lack it from the start
+			err = errors.Join(left.SetFlag(cap.Permitted, true, c), left.SetFlag(cap.Effective, true, c))
+		}
+		if err != nil {
+			return fmt.Errorf("keep %v: %w", c, err)
+		}
+	}
+	if err := left.SetProc(); err != nil {
+		return fmt.Errorf("set capabilities: %w", err)
+	}
+	return bounding
+}
+
+func dropBounding(keep []Capability) error {
+	for c := range cap.MaxBits() {
+		if slices.Contains(keep, c) {
+			continue
+		}
+		if in, err := cap.GetBound(c); err != nil || !in {
+			continue // unknown to this kernel, or not in the set
+		}
+		if err := cap.DropBound(c); err != nil {
+			return fmt.Errorf("take %v out of the bounding set: %w", c, err)
+		}
+	}
+	return nil
+}
+
+// HeldCapabilities names the capabilities that are in effect now.
+func HeldCapabilities() ([]string, error) {
+	has := cap.GetProc()
+	names := []string{}
+	for c := range cap.MaxBits() {
+		in, err := has.GetFlag(cap.Effective, c)
+		if err != nil {
+			return nil, fmt.Errorf("look for %v: %w", c, err)
+		}
+		if in {
+			names = append(names, c.String())
+		}
+	}
+	return names, nil
+}

@@ -1,0 +1,102 @@
+//go:build linux
+
+package system
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"log"
+	"os"
+
+	"github.com/rs/zerolog"
+	"github.com/rs/zerolog/journald"
+	"golang.org/x/sys/unix"
+)
+
+// OpenLog returns the log and the function that closes it. Lines of JSON go to the file at
+// path, if there is one, else to stderr. If systemd's journal reads stderr, they go to
+// the journal with their fields; on a terminal they are text for users. Messages are
+// constants: each is a kind of its own, see limiter. No field ever contains an argv.
+func OpenLog(path string, stderr *os.File, env func(string) string) (zerolog.Logger, func(), error) {
+	w, closeFile := writer(stderr, env), func() {}
+	if path != "" {
+		l, err := openFile(path)
+		if err != nil {
+			return zerolog.Nop(), nil, err
+		}
+		w, closeFile = l, l.close
+	}
+	q := newQueue(w)
+	unlimited := zerolog.New(q).With().Timestamp().Logger()
+	d := newLimiter(unlimited)
+	return unlimited.Hook(d), func() { d.flush(); q.close(); closeFile() }, nil
+}
+
+// writer is where the lines go if there is no file.
+func writer(stderr *os.File, env func(string) string) io.Writer {
+	switch {
+	case journalReads(stderr, env("JOURNAL_STREAM")):
+		return &journal{to: journald.NewJournalDWriter(), stderr: stderr}
+	case isTerminal(stderr):
+		return zerolog.ConsoleWriter{Out: stderr, NoColor: env("NO_COLOR") != "", TimeFormat: "15:04:05"}
+	}
+	return stderr
+}
+
+// journalReads reports whether the journal reads f: stream has the device and inode of
+// the file that the journal reads. A program with another stderr may have inherited the
+// variable.
+func journalReads(f *os.File, stream string) bool {
+	var st unix.Stat_t
+	if stream == "" || unix.Fstat(int(f.Fd()), &st) != nil {
+		return false
+	}
+	return stream == fmt.Sprintf("%d:%d", st.Dev, st.Ino)
+}
+
+func isTerminal(f *os.File) bool {
+	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
+	return err == nil
+}
+
+// journal writes in the journal's own protocol. A line that it refuses goes to
+// stderr, which the journal reads as well, with its priority in front: sd-daemon(3).
+type journal struct{ to, stderr io.Writer }
+
+func (j *journal) Write(line []byte) (int, error) {
+	if _, err := j.to.Write(line); err != nil {
+		if _, err := fmt.Fprintf(j.stderr, "<%d>%s", priority(line), line); err != nil {
+			return 0, err
+		}
+	}
+	return len(line), nil
+}
+
+// priority is that of syslog(3) for the level of a line.
+func priority(line []byte) int {
+	var l struct{ Level zerolog.Level }
+	l.Level = zerolog.NoLevel
+	_ = json.Unmarshal(line, &l)
+	switch l.Level {
+	case zerolog.DebugLevel:
+		return 7
+	case zerolog.InfoLevel:
+		return 6
+	case zerolog.WarnLevel:
+		return 4
+	case zerolog.ErrorLevel:
+		return 3
+	}
+	return 5
+}
+
+// HTTPLog is a log for net/http: all of its lines are one kind of message.
+func HTTPLog(l zerolog.Logger) *log.Logger { return log.New(httpWriter{l}, "", 0) }
+
+type httpWriter struct{ log zerolog.Logger }
+
+func (w httpWriter) Write(p []byte) (int, error) {
+	w.log.Warn().Bytes(KeyWhy, p).Msg("connection failed")
+	return len(p), nil
+}

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lineage-ebpf/lineage/daemon/audit"
+	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
 	"github.com/lineage-ebpf/lineage/daemon/system"
@@ -30,7 +30,7 @@ func forks(tb testing.TB) (r *registry.Registry, batch func() []tracer.Event) {
 	policy, err := rules.Load("", false, c)
 	require.NoError(tb, err)
 	h := Host{Clock: c, Proc: procfs.FS(tb.TempDir()), Manager: &system.Manager{}}
-	s := h.build(parts{kernel: k, self: tracer.Identity{PID: 1}, audit: new(audit.Log), rules: policy, commands: tb.TempDir() + "/commands.json", log: zerolog.Nop()}, Options{})
+	s := h.build(parts{kernel: k, self: tracer.Identity{PID: 1}, audit: new(access.AuditLog), rules: policy, commands: tb.TempDir() + "/commands.json", log: zerolog.Nop()}, Options{})
 	ctx, cancel := context.WithCancel(context.Background())
 	go s.Registry.Run(ctx)
 	tb.Cleanup(func() { cancel(); <-s.Registry.Done() })

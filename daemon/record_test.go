@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/daemon/audit"
+	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
@@ -59,7 +59,7 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-func mustRecord(t *testing.T, line []byte) (r audit.Record) {
+func mustRecord(t *testing.T, line []byte) (r access.AuditRecord) {
 	t.Helper()
 	if err := json.Unmarshal(line, &r); err != nil {
 		t.Fatalf("%s: %v", line, err)

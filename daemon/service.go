@@ -8,7 +8,6 @@ import (
 
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/attribution"
-	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/holdings"
 	"github.com/lineage-ebpf/lineage/daemon/httpapi"
@@ -43,7 +42,7 @@ var DefaultLimits = Limits{
 type parts struct {
 	kernel   Kernel
 	self     tracer.Identity
-	audit    *audit.Log
+	audit    *access.AuditLog
 	journal  history.Store
 	rules    *rules.Policy
 	bootID   string

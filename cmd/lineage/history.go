@@ -13,7 +13,7 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/query"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/verify"
-	"github.com/lineage-ebpf/lineage/daemon/audit/chain"
+	"github.com/lineage-ebpf/lineage/daemon/access"
 )
 
 func (a *app) historyCommand() *cobra.Command {
@@ -101,9 +101,9 @@ receipts and "lineage status" show, check that it still has that record.`,
 
 // verifyHistory checks all receipts and the audit log of this host.
 func verifyHistory(ctx context.Context, a *app, format string, args []string) (err error) {
-	var head chain.Head
+	var head access.ChainHead
 	if len(args) > 0 {
-		if head, err = chain.ParseHead(args[0]); err != nil {
+		if head, err = access.ParseChainHead(args[0]); err != nil {
 			return exit.Usage("history: %w", exit.Invalid("HASH", args[0], err.Error()))
 		}
 	}

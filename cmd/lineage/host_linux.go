@@ -15,7 +15,7 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/verify"
 	"github.com/lineage-ebpf/lineage/daemon"
-	"github.com/lineage-ebpf/lineage/daemon/audit/chain"
+	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/canary"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/system"
@@ -95,11 +95,11 @@ func orphansHere(ctx context.Context) ([]text.HostOrphan, []string, error) {
 
 // auditOf is the audit log of the daemon on a socket.
 func auditOf(socket string) verify.Open {
-	return func() ([]chain.File, func(), error) {
+	return func() ([]access.AuditFile, func(), error) {
 		i, err := system.InstanceOf(socket)
 		if err != nil {
 			return nil, nil, err
 		}
-		return chain.Open(i.Audit)
+		return access.OpenAuditFiles(i.Audit)
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"github.com/rs/zerolog"
@@ -33,7 +32,7 @@ type Options struct {
 	Peer   func(net.Conn) (Peer, error) // [PeerOf]
 	Clock  func() time.Duration         // monotonic
 	Limits Limits
-	Audit  func(audit.Record)
+	Audit  func(AuditRecord)
 	Mode   func() string                // of the policy, for the audit log
 	Redact func(argv []string) []string // by the policy in force
 	Log    zerolog.Logger
@@ -43,7 +42,7 @@ type Options struct {
 type Access struct {
 	o        Options
 	conns    *conns
-	refusals *audit.Refusals
+	refusals *Refusals
 
 	mu      sync.Mutex
 	refused map[string]uint64 // by verb
@@ -52,7 +51,7 @@ type Access struct {
 // New makes the access of one daemon.
 func New(o Options) *Access {
 	return &Access{
-		o: o, conns: newConns(o.Limits, o.Clock), refusals: audit.NewRefusals(o.Audit, o.Clock),
+		o: o, conns: newConns(o.Limits, o.Clock), refusals: NewRefusals(o.Audit, o.Clock),
 		refused: make(map[string]uint64),
 	}
 }

@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
@@ -101,7 +100,7 @@ func identified(p Peer) Caller {
 	k.Add(p.PID, 1, "lngtest")
 	a := New(Options{
 		Kernel: k, Proc: "/proc", Group: 2050, Clock: func() time.Duration { return 0 },
-		Audit: func(audit.Record) {}, Log: zerolog.Nop(),
+		Audit: func(AuditRecord) {}, Log: zerolog.Nop(),
 	})
 	return a.Identify(p).caller
 }

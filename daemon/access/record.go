@@ -8,14 +8,13 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/rs/zerolog"
 )
 
 // Audited is c in a record of the audit log.
-func (c Caller) Audited() *audit.Caller {
-	a := &audit.Caller{UID: int(c.UID), PID: int(c.ID.PID), StartNS: api.U64(c.ID.Start)}
+func (c Caller) Audited() *AuditCaller {
+	a := &AuditCaller{UID: int(c.UID), PID: int(c.ID.PID), StartNS: api.U64(c.ID.Start)}
 	if c.Member != 0 {
 		a.Session = c.Member.String()
 	}
@@ -59,32 +58,32 @@ func (a *Access) Refused(c Caller, v Verb, what, why string) {
 	}
 	e.Msg("refused")
 	a.count(v.String())
-	a.refusals.Add(a.record(c, v, audit.Refused, why, &audit.Target{Session: what}))
+	a.refusals.Add(a.record(c, v, AuditRefused, why, &AuditTarget{Session: what}))
 }
 
 // Done records a verb that changed something and is not an end.
 func (a *Access) Done(c Caller, v Verb, session string) {
-	a.o.Audit(a.record(c, v, audit.Done, "", &audit.Target{Session: session}))
+	a.o.Audit(a.record(c, v, AuditDone, "", &AuditTarget{Session: session}))
 }
 
 // DoneTo records what was done to one process of a session, and its result.
 func (a *Access) DoneTo(c Caller, v Verb, result, session string, ref api.Ref) {
-	a.o.Audit(a.record(c, v, audit.Done, result, &audit.Target{Session: session, PID: ref.PID, StartNS: ref.StartNS}))
+	a.o.Audit(a.record(c, v, AuditDone, result, &AuditTarget{Session: session, PID: ref.PID, StartNS: ref.StartNS}))
 }
 
 // Did records a verb that is about no one session: the daemon, or a signed command.
 func (a *Access) Did(c Caller, v Verb, what string) {
-	a.o.Audit(a.record(c, v, audit.Done, what, nil))
+	a.o.Audit(a.record(c, v, AuditDone, what, nil))
 }
 
 // Unsignalled records that a signal was not sent.
 func (a *Access) Unsignalled(c Caller, why, session string, ref api.Ref) {
 	a.count(Kill.String())
-	a.refusals.Add(a.record(c, Kill, audit.Refused, why, &audit.Target{Session: session, PID: ref.PID, StartNS: ref.StartNS}))
+	a.refusals.Add(a.record(c, Kill, AuditRefused, why, &AuditTarget{Session: session, PID: ref.PID, StartNS: ref.StartNS}))
 }
 
-func (a *Access) record(c Caller, v Verb, decision, reason string, t *audit.Target) audit.Record {
-	return audit.Record{
+func (a *Access) record(c Caller, v Verb, decision, reason string, t *AuditTarget) AuditRecord {
+	return AuditRecord{
 		Time: time.Now().UTC(), Verb: v.String(), Decision: decision, Reason: reason,
 		Caller: c.Audited(), Target: t, Mode: a.o.Mode(),
 	}

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lineage-ebpf/lineage/daemon/audit"
+	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/broker"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
@@ -247,7 +247,7 @@ func (a *Attribution) book(x *candidate, p *proof, into tracer.SessionID, n int)
 	})
 	a.o.Log.Info().Str(system.KeySession, into.String()).Uint32(system.KeyPID, x.PID).Str(system.KeySource, p.source.String()).
 		Bool(system.KeyStrong, p.source.Strong()).Int(system.KeyAdded, n).Msg("brokered work attributed")
-	a.o.Steward.Record("broker", audit.Done, fmt.Sprintf("adopted(%v) for session %v", p.source, p.claimant.info.ID), into, x.Identity)
+	a.o.Steward.Record("broker", access.AuditDone, fmt.Sprintf("adopted(%v) for session %v", p.source, p.claimant.info.ID), into, x.Identity)
 	a.o.Registry.AskResync(registry.CauseMoved)
 }
 

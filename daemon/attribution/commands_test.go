@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/access"
-	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/registry/registrytest"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
@@ -46,7 +45,7 @@ func newHost(t *testing.T, policy string) *host {
 	p, err := rules.Load(h.file, true, h.Clock)
 	require.NoError(t, err)
 	ground := h.Ground()
-	ruled := rules.Options{Ground: ground, Rules: p, Enforcer: h.Enforcer, Audit: func(audit.Record) {}}
+	ruled := rules.Options{Ground: ground, Rules: p, Enforcer: h.Enforcer, Audit: func(access.AuditRecord) {}}
 	steward := rules.New(ruled)
 	h.Attribution = New(Options{
 		Options: ruled, Steward: steward, Self: tracer.Identity{PID: 1},

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lineage-ebpf/lineage/daemon/audit"
+	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -163,5 +163,5 @@ func (a *Attribution) vacate(id tracer.SessionID) {
 		a.o.Log.Error().Err(err).Msg("state of the kernel side not read")
 	}
 	a.o.Registry.Do(func(t registry.Tx) { t.LetGo(id) })
-	a.o.Steward.Record("broker", audit.Done, "stronger evidence was found for everything in it", id, tracer.Identity{})
+	a.o.Steward.Record("broker", access.AuditDone, "stronger evidence was found for everything in it", id, tracer.Identity{})
 }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
-	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/internal/require"
@@ -28,7 +27,7 @@ func newServer(t *testing.T, o Options) *Server {
 	k.Add(23, 1, "lngtest-caller")
 	o.Access = access.New(access.Options{
 		Kernel: k, Proc: procfs.FS(t.TempDir()), Clock: k.Now, Limits: access.Limits{Rate: 100, Burst: 100, Large: 2},
-		Audit: func(audit.Record) {}, Mode: func() string { return "observe" }, Log: zerolog.Nop(),
+		Audit: func(access.AuditRecord) {}, Mode: func() string { return "observe" }, Log: zerolog.Nop(),
 	})
 	return New(o)
 }

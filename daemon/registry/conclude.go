@@ -8,7 +8,6 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
-	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -153,7 +152,7 @@ func (s *Session) by() *api.Caller {
 }
 
 // Asked notes who has asked for the ends of sessions, and why. The guards come before, and the kernel is asked to begin after.
-func (r *Registry) Asked(ids []tracer.SessionID, by *api.Caller, record *audit.Caller) error {
+func (r *Registry) Asked(ids []tracer.SessionID, by *api.Caller, record *access.AuditCaller) error {
 	return r.Update(func(t Tx) {
 		for _, id := range ids {
 			if x := t.Session(id); x != nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/daemon/audit"
+	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/lineage"
@@ -32,7 +32,7 @@ type Session struct {
 	info    tracer.SessionInfo // as last reported; the counts may be old
 	endedBy *api.Caller
 	// endCaller is the same for the audit log.
-	endCaller *audit.Caller
+	endCaller *access.AuditCaller
 	receipt   enforcer.Receipt
 	lost      uint64           // events that were lost before it began
 	written   *enforcer.Result // the result that report is about
@@ -121,7 +121,7 @@ func (s *Session) Over() <-chan struct{} { return s.over }
 func (s *Session) Receipt() *api.Report { return s.report }
 
 // EndCaller is the caller that asked for the end, nil if the end has another cause.
-func (s *Session) EndCaller() *audit.Caller {
+func (s *Session) EndCaller() *access.AuditCaller {
 	if !s.info.Cause.Asked() {
 		return nil
 	}

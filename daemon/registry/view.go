@@ -13,7 +13,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/daemon/access"
-	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -143,7 +142,7 @@ func (v View) Take(limit int, c *lineage.Changes) { v.r.graph.Take(limit, c) }
 type Tx struct{ View }
 
 // asked notes the caller that asked for the end of a session first, and how many it will end.
-func (t Tx) asked(s *Session, by *api.Caller, record *audit.Caller) {
+func (t Tx) asked(s *Session, by *api.Caller, record *access.AuditCaller) {
 	if s.endedBy != nil || s.info.State != tracer.StateActive {
 		return
 	}

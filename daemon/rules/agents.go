@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/acts"
-	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/container"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/system"
@@ -119,7 +119,7 @@ func (s *Steward) judgeAgent(id tracer.SessionID, find FindAsker) {
 	case rule == nil:
 		s.dissolve(info, facts)
 	case s.openFor(p, info, policy.AgentRule, rule.Name):
-		s.Record("agent", audit.Done, fmt.Sprintf("rule %s (%s)", rule.Name, p.Origin(rule)), id, info.Root)
+		s.Record("agent", access.AuditDone, fmt.Sprintf("rule %s (%s)", rule.Name, p.Origin(rule)), id, info.Root)
 	}
 }
 
@@ -183,7 +183,7 @@ func (s *Steward) dissolve(info tracer.SessionInfo, facts *policy.Facts) {
 	}
 	s.o.Log.Info().Str(system.KeySession, info.ID.String()).Uint32(system.KeyPID, info.Root.PID).
 		Int(system.KeyRemoved, n).Str(system.KeyWhy, what).Msg("lookalike released")
-	s.Record("agent", audit.Refused, what, info.ID, info.Root)
+	s.Record("agent", access.AuditRefused, what, info.ID, info.Root)
 	s.o.Registry.Do(func(t registry.Tx) { t.LetGo(info.ID) })
 }
 
@@ -343,5 +343,5 @@ func (s *Steward) adopt(p *policy.Policy, t *tracer.Process, facts *policy.Facts
 	s.reread(info.ID)
 	s.o.Log.Info().Str(system.KeySession, info.ID.String()).Str(system.KeyRule, rule.Name).
 		Uint32(system.KeyPID, t.PID).Int(system.KeyAdded, n).Msg("running process adopted")
-	s.Record("agent", audit.Done, fmt.Sprintf("rule %s (%s): it was running", rule.Name, p.Origin(rule)), info.ID, info.Root)
+	s.Record("agent", access.AuditDone, fmt.Sprintf("rule %s (%s): it was running", rule.Name, p.Origin(rule)), info.ID, info.Root)
 }

@@ -7,15 +7,13 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/acts"
-	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/tracer"
-
-	"github.com/lineage-ebpf/lineage/daemon/access"
 )
 
 // Excess is a session that is over one of its limits.
@@ -122,9 +120,9 @@ func (s *Steward) EndOver(x Excess) {
 	}
 	if err := acts.Guarded(s.o.Enforcer, x.Session, tracer.Identity{}); err != nil {
 		log.Error().Err(err).Msg("over its limit, but not ended: refused")
-		s.o.Audit(audit.Record{
-			Time: time.Now().UTC(), Verb: access.End.String(), Decision: audit.Refused, Reason: err.Error(),
-			Target: &audit.Target{Session: x.Session.String()}, Mode: s.o.Rules.ModeOf(x.UID),
+		s.o.Audit(access.AuditRecord{
+			Time: time.Now().UTC(), Verb: access.End.String(), Decision: access.AuditRefused, Reason: err.Error(),
+			Target: &access.AuditTarget{Session: x.Session.String()}, Mode: s.o.Rules.ModeOf(x.UID),
 		})
 		return
 	}

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lineage-ebpf/lineage/daemon/audit"
+	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/container"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/system"
@@ -84,7 +84,7 @@ func (j joined) judge(p *policy.Policy, find FindAsker) {
 	delete(j.by.tries, j.info.ID)
 	if err != nil {
 		if j.letGo(err.Error()) && !final(err, rootLives) { // others may be many, such as sandboxes that are in no container
-			j.by.Record("exec", audit.Done, "command in a container released, no rule applied: "+err.Error(), j.info.ID, j.info.Root)
+			j.by.Record("exec", access.AuditDone, "command in a container released, no rule applied: "+err.Error(), j.info.ID, j.info.Root)
 		}
 		return
 	}
@@ -106,7 +106,7 @@ func (j joined) judge(p *policy.Policy, find FindAsker) {
 		if main {
 			how = "main process of container"
 		}
-		j.by.Record("exec", audit.Done, fmt.Sprintf("rule %s (%s): %s %s", rule.Name, p.Origin(rule), how, in.Container.ID), j.info.ID, j.info.Root)
+		j.by.Record("exec", access.AuditDone, fmt.Sprintf("rule %s (%s): %s %s", rule.Name, p.Origin(rule), how, in.Container.ID), j.info.ID, j.info.Root)
 	}
 }
 
@@ -134,7 +134,7 @@ func (j joined) workFor(p *policy.Policy, asker tracer.SessionID, in *lineage.Co
 	}
 	j.by.reread(j.info.ID)
 	j.by.o.Registry.Do(func(t registry.Tx) { t.Contain(j.info.Root, in) })
-	j.by.Record("broker", audit.Done, fmt.Sprintf("put into container %s for session %v", in.ID, asker), j.info.ID, j.info.Root)
+	j.by.Record("broker", access.AuditDone, fmt.Sprintf("put into container %s for session %v", in.ID, asker), j.info.ID, j.info.Root)
 }
 
 // enter makes the members of the session members of the one that the container is. What they start in the meantime is entered

@@ -10,7 +10,6 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
-	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
@@ -131,5 +130,5 @@ func (s *Steward) keepIfRuled(p *policy.Policy, id tracer.Identity) {
 		return
 	}
 	s.o.Log.Info().Str(system.KeySession, info.ID.String()).Str(system.KeyRule, rule.Name).Uint32(system.KeyPID, id.PID).Msg("kept by a rule")
-	s.Record(access.Keep.String(), audit.Done, fmt.Sprintf("rule %s (%s): %s", rule.Name, p.Origin(rule), rule.Reason), info.ID, id)
+	s.Record(access.Keep.String(), access.AuditDone, fmt.Sprintf("rule %s (%s): %s", rule.Name, p.Origin(rule), rule.Reason), info.ID, id)
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lineage-ebpf/lineage/daemon/audit"
+	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/registry/registrytest"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
@@ -38,7 +38,7 @@ func newHost(t *testing.T, policy string) *host {
 	require.NoError(t, err)
 	h.Steward = New(Options{
 		Ground: f.Ground(),
-		Rules:  p, Enforcer: f.Enforcer, Audit: func(audit.Record) {},
+		Rules:  p, Enforcer: f.Enforcer, Audit: func(access.AuditRecord) {},
 	})
 	f.Run()
 	return h

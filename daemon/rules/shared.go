@@ -7,7 +7,6 @@ import (
 	"errors"
 
 	"github.com/lineage-ebpf/lineage/daemon/access"
-	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
@@ -23,7 +22,7 @@ func (s *Steward) Share(from tracer.SessionInfo, id tracer.Identity, rule, why s
 	log := s.o.Log.With().Str(system.KeyRule, rule).Uint32(system.KeyPID, id.PID).Logger()
 	if err == nil {
 		log.Info().Str(system.KeySession, info.ID.String()).Msg("shared server moved out of its session")
-		s.Record(access.Keep.String(), audit.Done, why, info.ID, id)
+		s.Record(access.Keep.String(), access.AuditDone, why, info.ID, id)
 	} else if !errors.Is(err, tracer.ErrNotFound) {
 		log.Error().Err(err).Msg("shared server not moved out of its session")
 	}

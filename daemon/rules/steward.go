@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/daemon/audit"
+	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/container"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
@@ -42,7 +42,7 @@ type Options struct {
 	Rules      *Policy
 	Enforcer   *enforcer.Enforcer
 	Containers *container.Finder // finds the containers of processes
-	Audit      func(audit.Record)
+	Audit      func(access.AuditRecord)
 }
 
 // New makes a steward; attach its hooks.
@@ -111,9 +111,9 @@ func (s *Steward) Unread() []string {
 // Record adds what a rule or a broker decided about a session, and one of its processes unless that
 // is zero, to the audit log.
 func (s *Steward) Record(verb, decision, reason string, id tracer.SessionID, p tracer.Identity) {
-	s.o.Audit(audit.Record{
+	s.o.Audit(access.AuditRecord{
 		Time: time.Now().UTC(), Verb: verb, Decision: decision, Reason: reason, Mode: s.o.Rules.Mode(),
-		Target: &audit.Target{Session: id.String(), PID: int(p.PID), StartNS: api.U64(p.Start)},
+		Target: &access.AuditTarget{Session: id.String(), PID: int(p.PID), StartNS: api.U64(p.Start)},
 	})
 }
 

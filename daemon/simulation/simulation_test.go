@@ -19,8 +19,8 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/attribution"
-	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/recent"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
@@ -137,7 +137,7 @@ func (x *sim) start() error {
 	e := enforcer.New(x.gate, enforcer.Options{Self: self, Clock: x.clock.Monotonic, Proc: proc, Hold: hold})
 	r := registry.New(registry.Options{Kernel: x.gate, Enforcer: e, Clock: x.clock, Proc: proc, Log: log, Period: time.Second})
 	ground := registry.Ground{Registry: r, Kernel: x.gate, Proc: proc, Clock: x.clock, Log: log}
-	ruled := rules.Options{Ground: ground, Rules: p, Enforcer: e, Audit: func(audit.Record) {}}
+	ruled := rules.Options{Ground: ground, Rules: p, Enforcer: e, Audit: func(access.AuditRecord) {}}
 	steward := rules.New(ruled)
 	handed := attribution.New(attribution.Options{Options: ruled, Steward: steward, Files: x.dir, Self: self})
 	ring := recent.New(x.clock.Boottime()/1000, recent.Size)

@@ -12,7 +12,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/daemon/access"
-	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
@@ -29,7 +28,7 @@ type Options struct {
 	SelfCheck *selfcheck.Check
 	Tally     *stream.Tally
 	Recorder  *history.Recorder
-	Audit     *audit.Log
+	Audit     *access.AuditLog
 	Version   string
 	Ephemeral bool
 	Started   time.Time

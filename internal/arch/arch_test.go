@@ -272,7 +272,7 @@ func typeName(e ast.Expr) string {
 func TestGoroutines(t *testing.T) {
 	except := map[string]string{
 		"daemon/access/listener.go":              "closes a connection",
-		"daemon/audit/log.go":                    "writes records",
+		"daemon/access/log.go":                    "writes records",
 		"daemon/canary/canary.go":                "shortens a wait",
 		"daemon/canary/stage.go":                 "is another process",
 		"daemon/daemontest/real.go":              "is for tests",

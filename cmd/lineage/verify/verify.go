@@ -11,20 +11,20 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
-	"github.com/lineage-ebpf/lineage/daemon/audit/chain"
+	"github.com/lineage-ebpf/lineage/daemon/access"
 )
 
 // Open opens the files of the audit log, the oldest first.
-type Open func() (files []chain.File, done func(), err error)
+type Open func() (files []access.AuditFile, done func(), err error)
 
 // Check checks the receipts of the ended sessions, and the audit log, which must contain the record that
 // head names, if it names one. The sessions were listed after began.
-func Check(ctx context.Context, c api.Client, ended *api.Sessions, open Open, head chain.Head, began time.Time) (*api.Verification, error) {
+func Check(ctx context.Context, c api.Client, ended *api.Sessions, open Open, head access.ChainHead, began time.Time) (*api.Verification, error) {
 	// The receipts come first: the log that is read then has all the records that they name.
 	var receipts []*api.Report
 	var changed []string
 	oldest := began
-	x := chain.Expect{Head: head, Until: began, UIDs: map[*api.Report]int{}}
+	x := access.AuditExpect{Head: head, Until: began, UIDs: map[*api.Report]int{}}
 	for i := range ended.Items {
 		s := &ended.Items[i]
 		r, err := c.Report(ctx, s.ID, 0)
@@ -68,7 +68,7 @@ func Check(ctx context.Context, c api.Client, ended *api.Sessions, open Open, he
 	if st.Counters["history.bytes"] > pruned && oldest.After(x.Since) {
 		x.Since = oldest
 	}
-	v, err := chain.Verify(files, receipts, x)
+	v, err := access.VerifyAudit(files, receipts, x)
 	if err != nil {
 		return nil, err
 	}

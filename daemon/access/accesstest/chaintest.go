@@ -5,7 +5,7 @@ package accesstest
 import (
 	"testing"
 
-	"github.com/lineage-ebpf/lineage/daemon/audit/chain"
+	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
@@ -13,12 +13,12 @@ import (
 // no receipt contradicts itself, whatever the test did.
 func Verify(t testing.TB, path string) {
 	t.Helper()
-	files, done, err := chain.Open(path)
+	files, done, err := access.OpenAuditFiles(path)
 	if err != nil {
 		return // the test had no daemon, or it put something else there
 	}
 	defer done()
-	v, err := chain.Verify(files, nil, chain.Expect{})
+	v, err := access.VerifyAudit(files, nil, access.AuditExpect{})
 	require.NoError(t, err)
 	for _, why := range v.Findings {
 		t.Error(why)

@@ -1,6 +1,6 @@
 //go:build linux
 
-package audit
+package access
 
 import (
 	"slices"
@@ -20,23 +20,23 @@ const (
 
 // Decisions of a record.
 const (
-	Done    = "done"    // it was requested, or happened, and is complete
-	Refused = "refused" // nothing was sent
+	AuditDone    = "done"    // it was requested, or happened, and is complete
+	AuditRefused = "refused" // nothing was sent
 )
 
-// Record is one line.
-type Record struct {
-	Time     time.Time   `json:"time"`
-	Seq      api.U64     `json:"seq"`
-	Prev     string      `json:"prev"` // the SHA-256 of the line before; empty: it is the first one
-	Verb     string      `json:"verb"`
-	Decision string      `json:"decision"`
-	Reason   string      `json:"reason,omitempty"`
-	Caller   *Caller     `json:"caller,omitempty"` // absent: no caller asked
-	Target   *Target     `json:"target,omitempty"`
-	Mode     string      `json:"mode"`
-	Report   *api.Report `json:"report,omitempty"`
-	Receipt  string      `json:"receipt,omitempty"` // the digest of the whole report; absent: it waited too long
+// AuditRecord is one line.
+type AuditRecord struct {
+	Time     time.Time    `json:"time"`
+	Seq      api.U64      `json:"seq"`
+	Prev     string       `json:"prev"` // the SHA-256 of the line before; empty: it is the first one
+	Verb     string       `json:"verb"`
+	Decision string       `json:"decision"`
+	Reason   string       `json:"reason,omitempty"`
+	Caller   *AuditCaller `json:"caller,omitempty"` // absent: no caller asked
+	Target   *AuditTarget `json:"target,omitempty"`
+	Mode     string       `json:"mode"`
+	Report   *api.Report  `json:"report,omitempty"`
+	Receipt  string       `json:"receipt,omitempty"` // the digest of the whole report; absent: it waited too long
 	whole    *api.Report
 	// Count is how many refusals like it the record stands for; absent: one.
 	Count uint64 `json:"count,omitempty"`
@@ -45,8 +45,8 @@ type Record struct {
 	Oldest api.U64 `json:"oldest,omitempty"`
 }
 
-// Caller is the process that asked.
-type Caller struct {
+// AuditCaller is the process that asked.
+type AuditCaller struct {
 	UID     int     `json:"uid"`
 	PID     int     `json:"pid,omitempty"`
 	StartNS api.U64 `json:"start_ns,omitempty"`
@@ -56,8 +56,8 @@ type Caller struct {
 	Operators []string `json:"operators,omitempty"`
 }
 
-// Target is what it was about.
-type Target struct {
+// AuditTarget is what it was about.
+type AuditTarget struct {
 	Session string  `json:"session,omitempty"`
 	UID     int     `json:"uid,omitempty"` // of a session that ended
 	PID     int     `json:"pid,omitempty"`
@@ -65,10 +65,10 @@ type Target struct {
 }
 
 // ends reports whether r must be on the disk before anything else is done.
-func (r *Record) ends() bool { return r.Report != nil }
+func (r *AuditRecord) ends() bool { return r.Report != nil }
 
 // shorten copies the report into the record, and limits its list.
-func (r *Record) shorten() {
+func (r *AuditRecord) shorten() {
 	if r.Report == nil {
 		return
 	}
@@ -82,7 +82,7 @@ func (r *Record) shorten() {
 }
 
 // redact removes what a log must not contain: the secrets of command lines.
-func (r *Record) redact(hide func([]string) []string) {
+func (r *AuditRecord) redact(hide func([]string) []string) {
 	if r.Report == nil {
 		return
 	}
@@ -93,7 +93,7 @@ func (r *Record) redact(hide func([]string) []string) {
 }
 
 // lessen leaves out of a report what members can make long.
-func (r *Record) lessen() {
+func (r *AuditRecord) lessen() {
 	if r.Report == nil {
 		return
 	}

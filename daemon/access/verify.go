@@ -1,4 +1,4 @@
-package chain
+package access
 
 import (
 	"fmt"
@@ -11,18 +11,18 @@ import (
 	"github.com/lineage-ebpf/lineage/enforcer/redact"
 )
 
-// File is one file of a log.
-type File struct {
+// AuditFile is one file of a log.
+type AuditFile struct {
 	Name string
 	io.Reader
 }
 
-// Verify checks the log in files, the oldest first, with the receipts in it, other receipts against it,
+// VerifyAudit checks the log in files, the oldest first, with the receipts in it, other receipts against it,
 // and the log against these receipts.
-func Verify(files []File, receipts []*api.Report, x Expect) (*api.Verification, error) {
+func VerifyAudit(files []AuditFile, receipts []*api.Report, x AuditExpect) (*api.Verification, error) {
 	v := &api.Verification{Head: api.NewHead("verification"), Files: len(files), Findings: []string{}}
 	c := newClaims(receipts, x)
-	var l Log
+	var l Chain
 	for _, f := range files {
 		if err := l.Read(f.Name, f, c.met); err != nil {
 			return nil, err
@@ -40,9 +40,9 @@ func Verify(files []File, receipts []*api.Report, x Expect) (*api.Verification, 
 	return v, nil
 }
 
-// Expect is what the log and the history must have.
-type Expect struct {
-	Head Head // a record; zero: none
+// AuditExpect is what the log and the history must have.
+type AuditExpect struct {
+	Head ChainHead // a record; zero: none
 	// The history has a receipt of each end in the log between these times. Zero: it is not complete.
 	Since, Until time.Time
 	UIDs         map[*api.Report]int // whose sessions they were
@@ -54,34 +54,34 @@ const settled = 10 * time.Second
 
 // claims are what receipts and the caller say of a log.
 type claims struct {
-	Expect
+	AuditExpect
 	hashes    map[uint64]string // of the records that they name; empty: not met
-	ends      []*end
-	of        map[string][]*end // by session: ids are used again
+	ends      []*chainEnd
+	of        map[string][]*chainEnd // by session: ids are used again
 	unchecked int
 	wrong     []string // of the receipts in the log
 }
 
-// end is a receipt, and what the log says of its end.
-type end struct {
+// chainEnd is a receipt, and what the log says of its end.
+type chainEnd struct {
 	receipt *api.Report
-	logged  Record
+	logged  ChainRecord
 }
 
-func newClaims(receipts []*api.Report, x Expect) *claims {
-	c := &claims{Expect: x, hashes: map[uint64]string{}, of: map[string][]*end{}}
+func newClaims(receipts []*api.Report, x AuditExpect) *claims {
+	c := &claims{AuditExpect: x, hashes: map[uint64]string{}, of: map[string][]*chainEnd{}}
 	c.hashes[x.Head.Seq] = ""
 	for _, r := range receipts {
-		if h, err := ParseHead(r.AuditHead); err == nil {
+		if h, err := ParseChainHead(r.AuditHead); err == nil {
 			c.hashes[h.Seq] = ""
 		}
-		e := &end{receipt: r}
+		e := &chainEnd{receipt: r}
 		c.ends, c.of[r.Session] = append(c.ends, e), append(c.of[r.Session], e)
 	}
 	return c
 }
 
-func (c *claims) met(r Record) {
+func (c *claims) met(r ChainRecord) {
 	if _, named := c.hashes[r.Head.Seq]; named {
 		c.hashes[r.Head.Seq] = r.Head.Hash
 	}
@@ -107,7 +107,7 @@ func (c *claims) met(r Record) {
 	}
 }
 
-func (c *claims) judge(l *Log, v *api.Verification) {
+func (c *claims) judge(l *Chain, v *api.Verification) {
 	say := func(format string, args ...any) { v.Findings = append(v.Findings, fmt.Sprintf(format, args...)) }
 	if c.Head.Hash != "" {
 		switch why, known := c.against(c.Head, l); {
@@ -138,7 +138,7 @@ func (c *claims) judge(l *Log, v *api.Verification) {
 		if r.AuditHead == "" {
 			continue
 		}
-		h, err := ParseHead(r.AuditHead)
+		h, err := ParseChainHead(r.AuditHead)
 		if err != nil {
 			say("receipt %s: the record of the audit log that it names cannot be read", r.Session)
 			continue
@@ -153,7 +153,7 @@ func (c *claims) judge(l *Log, v *api.Verification) {
 }
 
 // against compares a head with the log; not known: the log no longer has it.
-func (c *claims) against(h Head, l *Log) (why string, known bool) {
+func (c *claims) against(h ChainHead, l *Chain) (why string, known bool) {
 	switch have := c.hashes[h.Seq]; {
 	case have == h.Hash:
 		return "", true

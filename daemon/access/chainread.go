@@ -1,4 +1,4 @@
-package chain
+package access
 
 import (
 	"bufio"
@@ -12,26 +12,26 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// maxLine bounds a line, in bytes. A record has at most a quarter of it.
-const maxLine = 1 << 20
+// chainMaxLine bounds a line, in bytes. A record has at most a quarter of it.
+const chainMaxLine = 1 << 20
 
-// Record is what is read of a line.
-type Record struct {
-	Head   Head
+// ChainRecord is what is read of a line.
+type ChainRecord struct {
+	Head   ChainHead
 	Prev   string // the hash of the record before; empty: it is the first one
 	Time   time.Time
 	Report *api.Report // of an end
 	Digest string      // of its whole report; empty: not known
 }
 
-// Log is a log that is being read, the oldest of its files first.
-type Log struct {
+// Chain is a log that is being read, the oldest of its files first.
+type Chain struct {
 	Records    int
 	Lost       uint64 // records that were not written
 	Oldest     uint64 // the first record that rotation has left; 0: it has removed none
 	Incomplete int    // lines that a killed daemon left unfinished: no record has their hash
-	First      Record
-	Last       Record
+	First      ChainRecord
+	Last       ChainRecord
 	Broken     []string // what was changed or is missing: at most maxBroken
 }
 
@@ -39,15 +39,15 @@ type Log struct {
 const maxBroken = 100
 
 // Read reads the next file of the log, and calls each for every record.
-func (l *Log) Read(name string, from io.Reader, each func(Record)) error {
+func (l *Chain) Read(name string, from io.Reader, each func(ChainRecord)) error {
 	lines := bufio.NewScanner(from)
-	lines.Buffer(nil, maxLine)
+	lines.Buffer(nil, chainMaxLine)
 	lines.Split(whole)
 	for n := 1; lines.Scan(); n++ {
 		l.line(fmt.Sprintf("%s:%d", name, n), lines.Bytes(), each)
 	}
 	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
-		l.wrong("%s: a line of more than %d bytes: no daemon wrote it, and what follows it was not read", name, maxLine)
+		l.wrong("%s: a line of more than %d bytes: no daemon wrote it, and what follows it was not read", name, chainMaxLine)
 	} else if err != nil {
 		return fmt.Errorf("read audit log %s: %w", name, err)
 	}
@@ -62,7 +62,7 @@ func whole(data []byte, _ bool) (advance int, line []byte, err error) {
 	return 0, nil, nil
 }
 
-func (l *Log) line(where string, line []byte, each func(Record)) {
+func (l *Chain) line(where string, line []byte, each func(ChainRecord)) {
 	var r struct {
 		Seq    api.U64     `json:"seq"`
 		Prev   string      `json:"prev"`
@@ -76,7 +76,7 @@ func (l *Log) line(where string, line []byte, each func(Record)) {
 		l.Incomplete++
 		return
 	}
-	now := Record{Head: HeadOf(uint64(r.Seq), line), Prev: r.Prev, Time: r.Time, Report: r.Report, Digest: r.Digest}
+	now := ChainRecord{Head: ChainHeadOf(uint64(r.Seq), line), Prev: r.Prev, Time: r.Time, Report: r.Report, Digest: r.Digest}
 	l.Lost, l.Oldest = l.Lost+r.Lost, max(l.Oldest, uint64(r.Oldest))
 	switch {
 	case l.Records == 0 && now.Prev == "" && r.Seq > 1:
@@ -91,7 +91,7 @@ func (l *Log) line(where string, line []byte, each func(Record)) {
 	each(now)
 }
 
-func (l *Log) wrong(format string, args ...any) {
+func (l *Chain) wrong(format string, args ...any) {
 	if n := len(l.Broken); n < maxBroken {
 		l.Broken = append(l.Broken, fmt.Sprintf(format, args...))
 	} else {

@@ -1,4 +1,4 @@
-package chain_test
+package access_test
 
 import (
 	"bytes"
@@ -12,14 +12,14 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/daemon/audit/chain"
+	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // log makes a log of n records, every other one of an end, and the heads of all records. Record 5 says that rotation
 // has left none before it.
-func log(n int) (lines [][]byte, heads []chain.Head, receipts []*api.Report) {
-	var last chain.Head
+func log(n int) (lines [][]byte, heads []access.ChainHead, receipts []*api.Report) {
+	var last access.ChainHead
 	for i := range n {
 		ended := time.Date(2026, 1, 2, 3, 4, i, 0, time.UTC)
 		r := map[string]any{"seq": fmt.Sprint(i + 1), "prev": last.Hash, "time": ended, "verb": "end"}
@@ -36,20 +36,20 @@ func log(n int) (lines [][]byte, heads []chain.Head, receipts []*api.Report) {
 		if err != nil {
 			panic(err)
 		}
-		last = chain.HeadOf(uint64(i+1), line)
+		last = access.ChainHeadOf(uint64(i+1), line)
 		lines, heads = append(lines, line), append(heads, last)
 	}
 	return lines, heads, receipts
 }
 
 // verify checks a log that is split into two files.
-func verify(t require.T, lines [][]byte, receipts []*api.Report, head chain.Head) *api.Verification {
+func verify(t require.T, lines [][]byte, receipts []*api.Report, head access.ChainHead) *api.Verification {
 	t.Helper()
-	file := func(name string, lines [][]byte) chain.File {
-		return chain.File{Name: name, Reader: strings.NewReader(string(bytes.Join(append(slices.Clone(lines), nil), []byte("\n"))))}
+	file := func(name string, lines [][]byte) access.AuditFile {
+		return access.AuditFile{Name: name, Reader: strings.NewReader(string(bytes.Join(append(slices.Clone(lines), nil), []byte("\n"))))}
 	}
 	half := len(lines) / 2
-	v, err := chain.Verify([]chain.File{file("a.1", lines[:half]), file("a", lines[half:])}, receipts, chain.Expect{Head: head})
+	v, err := access.VerifyAudit([]access.AuditFile{file("a.1", lines[:half]), file("a", lines[half:])}, receipts, access.AuditExpect{Head: head})
 	require.NoError(t, err)
 	return v
 }
@@ -96,36 +96,36 @@ func TestHeads(t *testing.T) {
 		other[n] = bytes.ReplaceAll(other[n], []byte("2026-01-02"), []byte("2026-01-03"))
 	}
 	var second [][]byte
-	var last chain.Head
+	var last access.ChainHead
 	for n, line := range other {
 		var r map[string]any
 		require.NoError(t, json.Unmarshal(line, &r))
 		r["prev"] = last.Hash
 		line, _ = json.Marshal(r)
-		last = chain.HeadOf(uint64(n+1), line)
+		last = access.ChainHeadOf(uint64(n+1), line)
 		second = append(second, line)
 	}
 	for name, c := range map[string]struct {
 		lines    [][]byte
 		receipts []*api.Report
-		head     chain.Head
+		head     access.ChainHead
 		want     []string // in the findings, in their order
 		older    int
 	}{
 		"whole":                          {lines, receipts, heads[3], nil, 0},
-		"a tail is cut":                  {lines[:6], nil, chain.Head{}, nil, 0},
+		"a tail is cut":                  {lines[:6], nil, access.ChainHead{}, nil, 0},
 		"a tail is cut, head":            {lines[:6], nil, heads[9], []string{"record 10 is not there: the log ends at record 6, and was cut or replaced"}, 0},
-		"a tail is cut, receipts":        {lines[:6], receipts, chain.Head{}, []string{"receipt s7: it names record 7", "receipt s9: it names record 9"}, 0},
-		"replaced":                       {second, nil, chain.Head{}, nil, 0},
+		"a tail is cut, receipts":        {lines[:6], receipts, access.ChainHead{}, []string{"receipt s7: it names record 7", "receipt s9: it names record 9"}, 0},
+		"replaced":                       {second, nil, access.ChainHead{}, nil, 0},
 		"replaced, head":                 {second, nil, heads[4], []string{"record 5 has another hash: the log was replaced"}, 0},
 		"its old records are not kept":   {lines[4:], receipts, heads[5], nil, 2},
-		"its beginning is gone":          {lines[5:], nil, chain.Head{}, []string{"the log begins with record 6, not 1: the beginning is missing"}, 0},
+		"its beginning is gone":          {lines[5:], nil, access.ChainHead{}, []string{"the log begins with record 6, not 1: the beginning is missing"}, 0},
 		"not kept, the one before":       {lines[4:], nil, heads[3], nil, 0},
-		"not kept, another before":       {lines[4:], nil, chain.HeadOf(4, nil), []string{"record 4 is not the one before the first record"}, 0},
+		"not kept, another before":       {lines[4:], nil, access.ChainHeadOf(4, nil), []string{"record 4 is not the one before the first record"}, 0},
 		"not kept, head":                 {lines[4:], nil, heads[0], []string{"record 1 is older than record 5, the first one that is kept: it cannot be checked"}, 0},
-		"a receipt in it contradicts":    {[][]byte{lines[0], bytes.Replace(lines[1], []byte(`"live":0`), []byte(`"live":1`), 1)}, nil, chain.Head{}, []string{"record 2, receipt s1: its verdict is clean, and the kernel counted 1 live and 0 dying"}, 0},
+		"a receipt in it contradicts":    {[][]byte{lines[0], bytes.Replace(lines[1], []byte(`"live":0`), []byte(`"live":1`), 1)}, nil, access.ChainHead{}, []string{"record 2, receipt s1: its verdict is clean, and the kernel counted 1 live and 0 dying"}, 0},
 		"no log":                         {nil, receipts[1:2], heads[0], []string{"record 1 is not there", "receipt s3: it names record 3"}, 0},
-		"the first one says it is first": {append([][]byte{bytes.Replace(lines[4], []byte(heads[3].Hash), nil, 1)}, second[:0]...), nil, chain.Head{}, []string{"record 5 says that it is the first one"}, 0},
+		"the first one says it is first": {append([][]byte{bytes.Replace(lines[4], []byte(heads[3].Hash), nil, 1)}, second[:0]...), nil, access.ChainHead{}, []string{"record 5 says that it is the first one"}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := verify(t, c.lines, c.receipts, c.head)
@@ -145,13 +145,13 @@ func TestHeads(t *testing.T) {
 // not its work.
 func TestUnfinishedLines(t *testing.T) {
 	lines, _, _ := log(2)
-	if v := verify(t, [][]byte{lines[0], []byte(`{"seq":"1`), lines[1]}, nil, chain.Head{}); v.Incomplete != 1 || v.Records != 2 || len(v.Findings) != 0 {
+	if v := verify(t, [][]byte{lines[0], []byte(`{"seq":"1`), lines[1]}, nil, access.ChainHead{}); v.Incomplete != 1 || v.Records != 2 || len(v.Findings) != 0 {
 		t.Errorf("%+v", v)
 	}
 	for line, want := range map[string]string{
 		`{"seq":"2","verb":"end"}`: "record 2 does not follow record 1", strings.Repeat("x", 2<<20): "no daemon wrote it",
 	} {
-		if v := verify(t, [][]byte{lines[0], []byte(line)}, nil, chain.Head{}); len(v.Findings) != 1 || !strings.Contains(v.Findings[0], want) {
+		if v := verify(t, [][]byte{lines[0], []byte(line)}, nil, access.ChainHead{}); len(v.Findings) != 1 || !strings.Contains(v.Findings[0], want) {
 			t.Errorf("%q", v.Findings)
 		}
 	}
@@ -159,12 +159,12 @@ func TestUnfinishedLines(t *testing.T) {
 
 func TestParseHead(t *testing.T) {
 	sum := strings.Repeat("0aF", 21) + "0"
-	h, err := chain.ParseHead("12:" + sum)
+	h, err := access.ParseChainHead("12:" + sum)
 	if err != nil || h.Seq != 12 || h.String() != "12:"+strings.ToLower(sum) {
 		t.Errorf("%v %v", h, err)
 	}
 	for _, bad := range []string{"", "12", "0:" + sum, ":" + sum, "-1:" + sum, "1:" + sum[1:], "1:" + sum[:63] + "x", "1:" + sum + "00"} {
-		if h, err := chain.ParseHead(bad); err == nil {
+		if h, err := access.ParseChainHead(bad); err == nil {
 			t.Errorf("%q is %v", bad, h)
 		}
 	}
@@ -175,8 +175,8 @@ func FuzzRead(f *testing.F) {
 	f.Add(bytes.Join(lines, []byte("\n")))
 	f.Add([]byte("{\"seq\":\"18446744073709551615\",\"prev\":\"\",\"time\":\"x\"}\nnull\n[]\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		var l chain.Log
-		if err := l.Read("f", bytes.NewReader(b), func(chain.Record) {}); err != nil {
+		var l access.Chain
+		if err := l.Read("f", bytes.NewReader(b), func(access.ChainRecord) {}); err != nil {
 			t.Error(err)
 		}
 	})

@@ -1,6 +1,6 @@
 //go:build linux
 
-package audit
+package access
 
 import (
 	"bufio"
@@ -17,30 +17,31 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/daemon/audit/chain"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
-func end(session string) Record {
-	return Record{Verb: "end", Decision: Done, Target: &Target{Session: session}, Report: &api.Report{
+func end(session string) AuditRecord {
+	return AuditRecord{Verb: "end", Decision: AuditDone, Target: &AuditTarget{Session: session}, Report: &api.Report{
 		Session: session, Verdict: "clean", ConfirmedEmpty: true, Processes: []api.Outcome{{Ref: api.Ref{PID: 5}, Argv: []string{"x", "--token=secret"}}},
 	}}
 }
 
-func refusal(why string) Record { return Record{Verb: "end", Decision: Refused, Reason: why} }
+func refusal(why string) AuditRecord {
+	return AuditRecord{Verb: "end", Decision: AuditRefused, Reason: why}
+}
 
 // opened is a log that its own goroutine writes.
-func opened(t *testing.T, path string, o Options) *Log {
+func opened(t *testing.T, path string, o AuditOptions) *AuditLog {
 	t.Helper()
-	l, err := Open(path, o)
+	l, err := OpenAudit(path, o)
 	require.NoError(t, err)
 	return l
 }
 
 // begun is a log that is written by drain.
-func begun(t *testing.T, o Options) *Log {
+func begun(t *testing.T, o AuditOptions) *AuditLog {
 	t.Helper()
 	l, err := begin(filepath.Join(t.TempDir(), "a"), o)
 	require.NoError(t, err)
@@ -48,13 +49,13 @@ func begun(t *testing.T, o Options) *Log {
 }
 
 // records reads a log; every line must be a record.
-func records(t *testing.T, path string) (all []Record) {
+func records(t *testing.T, path string) (all []AuditRecord) {
 	t.Helper()
 	f, err := os.Open(path)
 	require.NoError(t, err)
 	defer f.Close()
 	for s := bufio.NewScanner(f); s.Scan(); {
-		var r Record
+		var r AuditRecord
 		if err := json.Unmarshal(s.Bytes(), &r); err != nil {
 			t.Fatalf("%q: %v", s.Text(), err)
 		}
@@ -66,10 +67,10 @@ func records(t *testing.T, path string) (all []Record) {
 // found reads a log with its older files.
 func found(t *testing.T, path string) *api.Verification {
 	t.Helper()
-	files, done, err := chain.Open(path)
+	files, done, err := OpenAuditFiles(path)
 	require.NoError(t, err)
 	defer done()
-	v, err := chain.Verify(files, nil, chain.Expect{})
+	v, err := VerifyAudit(files, nil, AuditExpect{})
 	require.NoError(t, err)
 	return v
 }
@@ -86,7 +87,7 @@ func verified(t *testing.T, path string) (int, string) {
 
 func TestLog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log", "audit.jsonl")
-	l := opened(t, path, Options{})
+	l := opened(t, path, AuditOptions{})
 	l.Add(end("k3x9q2"))
 	l.Add(refusal("it belongs to uid 1001"))
 	require.NoError(t, l.Close())
@@ -106,12 +107,12 @@ func TestLog(t *testing.T) {
 	require.NoError(t, err)
 	f.WriteString(`{"seq":"9`)
 	f.Close()
-	l = opened(t, path, Options{})
+	l = opened(t, path, AuditOptions{})
 	l.Add(refusal("x"))
 	l.Close()
 	b, _ := os.ReadFile(path)
 	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
-	var r Record
+	var r AuditRecord
 	if len(lines) != 4 || json.Unmarshal([]byte(lines[3]), &r) != nil || r.Seq != 3 {
 		t.Errorf("%s", b)
 	}
@@ -123,16 +124,16 @@ func TestLog(t *testing.T) {
 // The head is the newest record that is synced, before and after a restart: refusals are synced with the
 // next end only.
 func TestHead(t *testing.T) {
-	l := begun(t, Options{})
+	l := begun(t, AuditOptions{})
 	heads := []string{l.Head().String()}
-	for _, r := range []Record{refusal("x"), end("k3x9q2"), refusal("y")} {
+	for _, r := range []AuditRecord{refusal("x"), end("k3x9q2"), refusal("y")} {
 		l.Add(r)
 		l.drain()
 		heads = append(heads, l.Head().String())
 	}
 	l.file.Close()
 	_, newest := verified(t, l.path)
-	again, err := begin(l.path, Options{})
+	again, err := begin(l.path, AuditOptions{})
 	require.NoError(t, err)
 	defer again.file.Close()
 	if heads[0] != "" || heads[1] != "" || !strings.HasPrefix(heads[2], "2:") || heads[3] != heads[2] || again.Head().String() != newest || !strings.HasPrefix(newest, "3:") {
@@ -141,7 +142,7 @@ func TestHead(t *testing.T) {
 }
 
 func TestRotation(t *testing.T) {
-	l := begun(t, Options{MaxBytes: 600, Keep: 3})
+	l := begun(t, AuditOptions{MaxBytes: 600, Keep: 3})
 	path := l.path
 	const total = 40
 	for i := range total {
@@ -162,7 +163,7 @@ func TestRotation(t *testing.T) {
 	}
 	// The next daemon keeps more files, another one fewer.
 	for _, keep := range []int{8, 1} {
-		l, err := begin(path, Options{MaxBytes: 600, Keep: keep})
+		l, err := begin(path, AuditOptions{MaxBytes: 600, Keep: keep})
 		require.NoError(t, err)
 		require.NoError(t, l.rotate())
 		l.Add(refusal("x"))
@@ -174,7 +175,7 @@ func TestRotation(t *testing.T) {
 		}
 	}
 	os.Remove(path)
-	if l = opened(t, path, Options{}); l.seq == 0 {
+	if l = opened(t, path, AuditOptions{}); l.seq == 0 {
 		t.Error("after a rotation the numbers begin again")
 	}
 	l.Close()
@@ -187,7 +188,7 @@ func TestFailing(t *testing.T) {
 	path := filepath.Join(dir, "sub", "a")
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "sub"), nil, 0o600))
 	var reported []error
-	l, err := begin(path, Options{Failed: func(err error) { reported = append(reported, err) }})
+	l, err := begin(path, AuditOptions{Failed: func(err error) { reported = append(reported, err) }})
 	if err == nil || l.Err() == nil {
 		t.Fatal("it opened")
 	}
@@ -219,7 +220,7 @@ func TestFullDisk(t *testing.T) {
 	require.NoError(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "size=8k"))
 	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
 	var reported []error
-	l, err := begin(filepath.Join(dir, "a"), Options{Failed: func(err error) { reported = append(reported, err) }})
+	l, err := begin(filepath.Join(dir, "a"), AuditOptions{Failed: func(err error) { reported = append(reported, err) }})
 	require.NoError(t, err)
 	const ends = 100
 	for range ends {
@@ -236,7 +237,7 @@ func TestFullDisk(t *testing.T) {
 }
 
 func TestQueue(t *testing.T) {
-	l := begun(t, Options{})
+	l := begun(t, AuditOptions{})
 	for range maxQueue {
 		l.Add(refusal("flood"))
 	}
@@ -252,7 +253,7 @@ func TestQueue(t *testing.T) {
 // TestQueueBytes: while the disk does not answer, what waits for it is bounded in bytes, and no
 // end is left out.
 func TestQueueBytes(t *testing.T) {
-	l := begun(t, Options{})
+	l := begun(t, AuditOptions{})
 	const ends = 400
 	for range ends {
 		r := end("a")
@@ -288,7 +289,7 @@ func TestOthersFiles(t *testing.T) {
 	} {
 		path := filepath.Join(dir, name)
 		require.NoError(t, make(path))
-		l, err := Open(path, Options{})
+		l, err := OpenAudit(path, AuditOptions{})
 		if err == nil {
 			t.Errorf("%s: opened", name)
 		}
@@ -309,7 +310,7 @@ func TestOlderFIFO(t *testing.T) {
 	require.NoError(t, unix.Mkfifo(path+".1", 0o600))
 	opened := make(chan error, 1)
 	go func() {
-		l, err := Open(path, Options{})
+		l, err := OpenAudit(path, AuditOptions{})
 		opened <- errors.Join(err, l.Close())
 	}()
 	require.NoError(t, require.Soon(t, opened, "it blocks"))
@@ -321,7 +322,7 @@ func TestMoved(t *testing.T) {
 		"moved": func(path string) error { return os.Rename(path, path+"-old") },
 		"cut":   func(path string) error { return os.Truncate(path, 0) },
 	} {
-		l := begun(t, Options{})
+		l := begun(t, AuditOptions{})
 		l.Add(end("a"))
 		l.drain()
 		require.NoError(t, rotate(l.path))
@@ -339,7 +340,7 @@ func TestMoved(t *testing.T) {
 
 func TestConcurrent(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a")
-	l := opened(t, path, Options{})
+	l := opened(t, path, AuditOptions{})
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
@@ -364,7 +365,7 @@ func TestConcurrent(t *testing.T) {
 // Command lines are written if there is a function that hides their secrets.
 func TestRedact(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
-	l := opened(t, path, Options{Redact: policy.Default().Redact})
+	l := opened(t, path, AuditOptions{Redact: policy.Default().Redact})
 	r := end("k3x9q2")
 	r.Report.Brokered = []api.Brokered{{Asked: &api.Process{UID: new(0), Argv: []string{"docker", "--token=secret"}}}, {}}
 	l.Add(r)
@@ -384,7 +385,7 @@ func TestRedact(t *testing.T) {
 // TestLongRecord: what members run and lock does not push the records of others out of the log.
 func TestLongRecord(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
-	l := opened(t, path, Options{Redact: policy.Default().Redact})
+	l := opened(t, path, AuditOptions{Redact: policy.Default().Redact})
 	r := end("k3x9q2")
 	long, zombies := strings.Repeat("\x01", 4094), 4096
 	for n := range maxProcesses {
@@ -402,7 +403,7 @@ func TestLongRecord(t *testing.T) {
 	if err != nil || len(b) > 2*maxLine {
 		t.Fatalf("%d bytes: %v", len(b), err)
 	}
-	var got Record
+	var got AuditRecord
 	if err := json.Unmarshal(b, &got); err != nil || got.Report.Verdict != "clean" || len(got.Report.Processes) != maxProcesses || !got.Report.Truncated {
 		t.Errorf("%+v: %v", got.Report, err)
 	}

@@ -1,6 +1,6 @@
 //go:build linux
 
-package audit
+package access
 
 import (
 	"sync"
@@ -17,7 +17,7 @@ const (
 // kind in a minute are recorded one by one and the rest in one record that counts
 // them: a flood of refusals does not push other records out of the log.
 type Refusals struct {
-	to  func(Record)
+	to  func(AuditRecord)
 	now func() time.Duration
 
 	mu    sync.Mutex
@@ -34,17 +34,17 @@ type refusalKind struct {
 type refusalCount struct {
 	since time.Duration
 	n     int
-	last  Record // of the unrecorded ones
+	last  AuditRecord // of the unrecorded ones
 	more  uint64
 }
 
 // NewRefusals gives a writer to an audit log. now is a monotonic clock.
-func NewRefusals(to func(Record), now func() time.Duration) *Refusals {
+func NewRefusals(to func(AuditRecord), now func() time.Duration) *Refusals {
 	return &Refusals{to: to, now: now, kinds: make(map[refusalKind]*refusalCount)}
 }
 
 // Add records a refusal, now or in a sum.
-func (r *Refusals) Add(rec Record) {
+func (r *Refusals) Add(rec AuditRecord) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.now()

@@ -1,6 +1,6 @@
 //go:build linux
 
-package audit
+package access
 
 import (
 	"testing"
@@ -8,11 +8,11 @@ import (
 )
 
 func TestRefusalsAreSummedUp(t *testing.T) {
-	var all []Record
+	var all []AuditRecord
 	now := time.Duration(0)
-	r := NewRefusals(func(rec Record) { all = append(all, rec) }, func() time.Duration { return now })
-	rec := func(uid int, verb string) Record {
-		return Record{Verb: verb, Decision: Refused, Caller: &Caller{UID: uid}}
+	r := NewRefusals(func(rec AuditRecord) { all = append(all, rec) }, func() time.Duration { return now })
+	rec := func(uid int, verb string) AuditRecord {
+		return AuditRecord{Verb: verb, Decision: AuditRefused, Caller: &AuditCaller{UID: uid}}
 	}
 	for range 1000 {
 		r.Add(rec(1, "end"))

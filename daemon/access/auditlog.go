@@ -1,6 +1,6 @@
 //go:build linux
 
-package audit
+package access
 
 import (
 	"encoding/json"
@@ -13,7 +13,6 @@ import (
 	"sync"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/daemon/audit/chain"
 	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/enforcer"
 )
@@ -30,8 +29,8 @@ const (
 	maxTail = 4 << 20
 )
 
-// Options of Open.
-type Options struct {
+// AuditOptions of Open.
+type AuditOptions struct {
 	MaxBytes int64 // of one file; default 64 MiB
 	Keep     int   // older files; default 8
 	// Redact hides the secrets of a command line. It is called from the writing
@@ -42,18 +41,18 @@ type Options struct {
 	Failed func(error)
 }
 
-// Log is an audit log. Its methods may be called from any goroutine.
-type Log struct {
+// AuditLog is an audit log. Its methods may be called from any goroutine.
+type AuditLog struct {
 	path string
-	o    Options
+	o    AuditOptions
 
 	mu    sync.Mutex
-	queue []Record
+	queue []AuditRecord
 	bytes int    // of their reports
 	lost  uint64 // since the last record that was written
 	seq   uint64
-	err   error      // why records are lost now
-	head  chain.Head // of the newest record that is on the disk
+	err   error     // why records are lost now
+	head  ChainHead // of the newest record that is on the disk
 
 	wake   chan struct{}
 	closed chan struct{}
@@ -61,28 +60,28 @@ type Log struct {
 
 	file *os.File // of the writing goroutine, nil: not open
 	size int64
-	last chain.Head // of the record that was written last
+	last ChainHead // of the record that was written last
 
 	Receipts map[string]*api.Report // that its end had when it was opened, by session, for those who open it
 }
 
-// Open begins to write to path, and makes its directory. The log works even with an
+// OpenAudit begins to write to path, and makes its directory. The log works even with an
 // error: it tries again.
-func Open(path string, o Options) (*Log, error) {
+func OpenAudit(path string, o AuditOptions) (*AuditLog, error) {
 	l, err := begin(path, o)
 	go l.run()
 	return l, err
 }
 
 // begin makes a log that is not written yet.
-func begin(path string, o Options) (*Log, error) {
+func begin(path string, o AuditOptions) (*AuditLog, error) {
 	if o.MaxBytes == 0 {
 		o.MaxBytes = defaultMaxBytes
 	}
 	if o.Keep == 0 {
 		o.Keep = defaultKeep
 	}
-	l := &Log{path: path, o: o, Receipts: map[string]*api.Report{}, wake: make(chan struct{}, 1), closed: make(chan struct{}), done: make(chan struct{})}
+	l := &AuditLog{path: path, o: o, Receipts: map[string]*api.Report{}, wake: make(chan struct{}, 1), closed: make(chan struct{}), done: make(chan struct{})}
 	err := l.open()
 	if err == nil {
 		l.last = l.newest()
@@ -92,21 +91,21 @@ func begin(path string, o Options) (*Log, error) {
 }
 
 // Err returns why records are lost now; nil: none is lost.
-func (l *Log) Err() error {
+func (l *AuditLog) Err() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.err
 }
 
 // Head names the newest record that is on the disk: none that a power failure could take back.
-func (l *Log) Head() chain.Head {
+func (l *AuditLog) Head() ChainHead {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.head
 }
 
 // Add queues a record and gives it a number. It never blocks.
-func (l *Log) Add(r Record) {
+func (l *AuditLog) Add(r AuditRecord) {
 	r.shorten()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -134,13 +133,13 @@ func (l *Log) Add(r Record) {
 }
 
 // Close writes what is queued.
-func (l *Log) Close() error {
+func (l *AuditLog) Close() error {
 	close(l.closed)
 	<-l.done
 	return l.Err()
 }
 
-func (l *Log) run() {
+func (l *AuditLog) run() {
 	defer close(l.done)
 	for over := false; !over; {
 		select {
@@ -155,7 +154,7 @@ func (l *Log) run() {
 	}
 }
 
-func (l *Log) drain() {
+func (l *AuditLog) drain() {
 	l.mu.Lock()
 	batch, lost := l.queue, l.lost
 	if len(batch) == 0 {
@@ -197,7 +196,7 @@ func (l *Log) drain() {
 }
 
 // write appends one record, all of it or nothing.
-func (l *Log) write(r *Record) error {
+func (l *AuditLog) write(r *AuditRecord) error {
 	if l.file != nil && l.moved() {
 		l.file.Close()
 		l.file = nil
@@ -208,7 +207,7 @@ func (l *Log) write(r *Record) error {
 		}
 	}
 	if l.size == 0 {
-		r.Oldest = api.U64(read(l.older(l.o.Keep), 0, maxTail, func(chain.Record) {}).First.Head.Seq)
+		r.Oldest = api.U64(read(l.older(l.o.Keep), 0, maxTail, func(ChainRecord) {}).First.Head.Seq)
 	}
 	if r.whole != nil && r.Target != nil {
 		r.Receipt = r.whole.Digest(r.Target.UID)
@@ -235,12 +234,12 @@ func (l *Log) write(r *Record) error {
 		return errors.Join(err, l.file.Truncate(l.size))
 	}
 	l.size += int64(len(b))
-	l.last = chain.HeadOf(uint64(r.Seq), b[:len(b)-1])
+	l.last = ChainHeadOf(uint64(r.Seq), b[:len(b)-1])
 	return nil
 }
 
 // moved reports whether another program, for example logrotate, moved the file or cut it.
-func (l *Log) moved() bool {
+func (l *AuditLog) moved() bool {
 	there, err := os.Lstat(l.path)
 	if err != nil {
 		return true
@@ -251,7 +250,7 @@ func (l *Log) moved() bool {
 
 // open opens the file for appending. It must be only ours: in a directory where others
 // can write, it could be a link to another file.
-func (l *Log) open() error {
+func (l *AuditLog) open() error {
 	if err := os.MkdirAll(filepath.Dir(l.path), 0o750); err != nil {
 		return fmt.Errorf("make directory of audit log: %w", err)
 	}
@@ -268,7 +267,7 @@ func (l *Log) open() error {
 }
 
 // resume continues after the last record.
-func (l *Log) resume(f *os.File) error {
+func (l *AuditLog) resume(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil {
 		return err
@@ -288,12 +287,12 @@ func (l *Log) resume(f *os.File) error {
 }
 
 // newest is the head of the last whole record; zero if there is none.
-func (l *Log) newest() chain.Head {
+func (l *AuditLog) newest() ChainHead {
 	name := l.path
 	if l.size == 0 {
 		name = l.older(1)
 	}
-	return read(name, max(l.size-maxTail, 0), math.MaxInt64, func(r chain.Record) {
+	return read(name, max(l.size-maxTail, 0), math.MaxInt64, func(r ChainRecord) {
 		if r.Report != nil {
 			l.Receipts[r.Report.Session] = r.Report
 		}
@@ -301,7 +300,7 @@ func (l *Log) newest() chain.Head {
 }
 
 // read reads some of a file; one that cannot be read has no records.
-func read(name string, from, most int64, each func(chain.Record)) (log chain.Log) {
+func read(name string, from, most int64, each func(ChainRecord)) (log Chain) {
 	if f, err := system.OpenFile(name, os.O_RDONLY); err == nil {
 		defer f.Close()
 		_ = log.Read(name, io.NewSectionReader(f, from, most), each)
@@ -309,10 +308,10 @@ func read(name string, from, most int64, each func(chain.Record)) (log chain.Log
 	return log
 }
 
-func (l *Log) older(n int) string { return fmt.Sprintf("%s.%d", l.path, n) }
+func (l *AuditLog) older(n int) string { return fmt.Sprintf("%s.%d", l.path, n) }
 
 // rotate renames the file to PATH.1, and the older ones to the next number, but for what is too many.
-func (l *Log) rotate() error {
+func (l *AuditLog) rotate() error {
 	names := []string{l.path}
 	for there := true; there; {
 		names = append(names, l.older(len(names)))

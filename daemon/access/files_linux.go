@@ -1,4 +1,4 @@
-package chain
+package access
 
 import (
 	"errors"
@@ -10,9 +10,9 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/system"
 )
 
-// Open opens the files of the log at path, the oldest first. The daemon may rotate them meanwhile:
+// OpenAuditFiles opens the files of the log at path, the oldest first. The daemon may rotate them meanwhile:
 // each is read once, as they are opened from the newest on.
-func Open(path string) (files []File, done func(), err error) {
+func OpenAuditFiles(path string) (files []AuditFile, done func(), err error) {
 	var open []*os.File
 	done = func() {
 		for _, f := range open {
@@ -36,7 +36,7 @@ func Open(path string) (files []File, done func(), err error) {
 			return nil, nil, fmt.Errorf("open audit log: %w", err)
 		}
 		if last == nil || !os.SameFile(last, info) {
-			files = append(files, File{Name: name, Reader: f})
+			files = append(files, AuditFile{Name: name, Reader: f})
 		}
 		last = info
 	}

@@ -8,7 +8,6 @@ import (
 	"reflect"
 	"runtime"
 
-	"github.com/lineage-ebpf/lineage/daemon/inbox"
 	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/caught"
@@ -20,7 +19,7 @@ type loop struct {
 	reads  chan call     // of callers that can wait: see ReadLast
 	done   chan struct{} // closed when Run has returned
 	failed chan error    // why the daemon has to stop
-	inbox  *inbox.Inbox
+	inbox  *Inbox
 	batch  []tracer.Event
 	run    uintptr // where the code of Run begins
 	// changing: the present call changes the state, which a panic leaves half changed.
@@ -36,7 +35,7 @@ type call struct {
 
 func newLoop(k Kernel) loop {
 	return loop{
-		calls: make(chan call), reads: make(chan call), done: make(chan struct{}), failed: make(chan error, 1), inbox: inbox.New(k),
+		calls: make(chan call), reads: make(chan call), done: make(chan struct{}), failed: make(chan error, 1), inbox: NewInbox(k),
 		run: reflect.ValueOf((*Registry).Run).Pointer(),
 	}
 }

@@ -12,9 +12,6 @@ import (
 
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
-	"github.com/lineage-ebpf/lineage/daemon/inbox"
-	"github.com/lineage-ebpf/lineage/daemon/intake"
-	"github.com/lineage-ebpf/lineage/daemon/retain"
 	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/lineage"
@@ -39,7 +36,7 @@ var ErrStopping = errors.New("the daemon is stopping")
 type Kernel interface {
 	document.Kernel
 	enforcer.Kernel
-	inbox.Kernel
+	InboxKernel
 	Features() tracer.Features
 	Lookup(pid uint32) (tracer.Entry, error)
 	Sessions() ([]tracer.SessionInfo, error)
@@ -105,7 +102,7 @@ type Registry struct {
 	graph    *lineage.Graph
 	sessions map[tracer.SessionID]*Session
 	nested   map[tracer.SessionID][]tracer.SessionID // directly
-	ended    *retain.List[*Session]                  // and the memory of all receipts
+	ended    *Retained[*Session]                     // and the memory of all receipts
 	gone     []tracer.SessionID
 	canaries hiding
 	memories map[tracer.SessionID]json.RawMessage // of sessions that are older than the daemon, until it meets them
@@ -145,7 +142,7 @@ func New(o Options) *Registry {
 		watch:    make(map[tracer.SessionID]bool),
 		doubts:   doubts{some: make(chan struct{}, 1)},
 	}
-	r.ended = retain.New(MaxEnded, maxReceipts, func(s *Session) {
+	r.ended = NewRetained(MaxEnded, maxReceipts, func(s *Session) {
 		r.drop(s)
 		r.graph.Forget(s.info.ID)
 	})
@@ -220,7 +217,7 @@ func (r *Registry) apply(batch []tracer.Event) {
 		case tracer.EventListen, tracer.EventUnlisten:
 			r.view().notifyEvent(s, ev, func(h *Hooks) eventHook { return h.Listened })
 		}
-		le := intake.Event(ev)
+		le := EventOf(ev)
 		r.graph.Apply(&le)
 		r.complete(ev, &le)
 	}
@@ -251,7 +248,7 @@ func (r *Registry) missed(ev *tracer.Event) {
 // may change it.
 func (r *Registry) complete(ev *tracer.Event, le *lineage.Event) {
 	r.graph.Complete(le)
-	intake.Complete(ev, le)
+	CompleteEvent(ev, le)
 }
 
 // Run is the goroutine that owns graph and sessions, until ctx is done. A panic in a call

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/daemon/intake"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/lineage"
@@ -31,7 +30,7 @@ func TestDoubtsThatSettle(t *testing.T) {
 	if len(o.doubts.all) != 1 {
 		t.Errorf("%d doubts", len(o.doubts.all))
 	}
-	ev := intake.Event(&birth)
+	ev := EventOf(&birth)
 	o.graph.Apply(&ev)
 	if o.looks.settleDoubts(); reported != 0 {
 		t.Errorf("%d events", reported)

@@ -3,7 +3,6 @@
 package registry
 
 import (
-	"github.com/lineage-ebpf/lineage/daemon/intake"
 	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -86,10 +85,10 @@ func (p *sampler) settleDoubts() {
 		if !ok {
 			n = lineage.Node{ID: d.ID, Session: d.Session}
 		}
-		missed = append(missed, intake.Missed(&d.Change, &n, d.at)...)
+		missed = append(missed, MissedEvents(&d.Change, &n, d.at)...)
 	}
 	for i := range missed {
-		le := intake.Event(&missed[i])
+		le := EventOf(&missed[i])
 		r.complete(&missed[i], &le)
 	}
 	if n := r.doubts.dropped; n > 0 {

@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lineage-ebpf/lineage/daemon/intake"
 	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -229,7 +228,7 @@ func (p *sampler) snapshot() (now uint64, seen []lineage.Seen, err error) {
 	err = p.registry.o.Kernel.Snapshot(0, func(t *tracer.Process) error {
 		p.census.meet(t)
 		p.met(t)
-		p.seen = append(p.seen, intake.Seen(t))
+		p.seen = append(p.seen, SeenOf(t))
 		return nil
 	})
 	if err != nil {

@@ -1,15 +1,14 @@
 //go:build linux
 
-// Package intake makes what the graph takes of what the kernel side reports.
-package intake
+package registry
 
 import (
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// Event is a kernel event as the graph takes it. Its texts alias those of ev.
-func Event(ev *tracer.Event) lineage.Event {
+// EventOf is a kernel event as the graph takes it. Its texts alias those of ev.
+func EventOf(ev *tracer.Event) lineage.Event {
 	return lineage.Event{
 		Type: types[ev.Type], Time: ev.Time, ID: ev.Process, Session: ev.Session,
 		Evidence: ev.Evidence, Source: uint8(ev.Source), Creator: ev.Creator, Parent: ev.Parent,
@@ -20,8 +19,8 @@ func Event(ev *tracer.Event) lineage.Event {
 	}
 }
 
-// Complete gives an event what the graph has added to le, which was made of it.
-func Complete(ev *tracer.Event, le *lineage.Event) {
+// CompleteEvent gives an event what the graph has added to le, which was made of it.
+func CompleteEvent(ev *tracer.Event, le *lineage.Event) {
 	ev.Evidence, ev.Source, ev.Creator, ev.Parent = le.Evidence, tracer.Source(le.Source), le.Creator, le.Parent
 	ev.Looks, ev.Claim, ev.Signal, ev.After = le.Looks, le.Claim, le.Signal, le.After
 	ev.ExitStatus, ev.Flags, ev.CPUTime, ev.MaxRSS = le.Status, tracer.EntryFlags(le.Flags), le.CPUTime, le.MaxRSS
@@ -41,8 +40,8 @@ var types = [...]lineage.EventType{
 	tracer.EventCrossing: 0, // the receiver may be in no session
 }
 
-// Seen is one process of a snapshot.
-func Seen(p *tracer.Process) lineage.Seen {
+// SeenOf is one process of a snapshot.
+func SeenOf(p *tracer.Process) lineage.Seen {
 	return lineage.Seen{
 		ID: p.Identity, Session: p.Session, Since: p.Since,
 		Evidence: p.Evidence, Source: uint8(p.Source), Creator: p.Creator, Parent: p.Parent,

@@ -1,6 +1,6 @@
 //go:build linux
 
-package inbox
+package registry
 
 import (
 	"testing"
@@ -12,7 +12,7 @@ import (
 // TestInboxIsBounded: the reader of the ring waits for the registry, so that a storm
 // fills the kernel's buffer and not our memory, and no event is lost.
 func TestInboxIsBounded(t *testing.T) {
-	b := New(kerneltest.New())
+	b := NewInbox(kerneltest.New())
 	const events = 32 * maxBatch
 	go func() {
 		for n := range uint64(events) {
@@ -38,7 +38,7 @@ func TestInboxIsBounded(t *testing.T) {
 
 // TestInboxCloses: a writer that waits for room returns when the inbox is closed.
 func TestInboxCloses(t *testing.T) {
-	b := New(kerneltest.New())
+	b := NewInbox(kerneltest.New())
 	for range maxBatch {
 		b.put(&tracer.Event{})
 	}

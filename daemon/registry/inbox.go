@@ -1,6 +1,6 @@
 //go:build linux
 
-package inbox
+package registry
 
 import (
 	"context"
@@ -18,8 +18,8 @@ import (
 // ring buffer takes the rest, and counts what it cannot take.
 const maxBatch = 16384
 
-// Kernel sends events.
-type Kernel interface {
+// InboxKernel sends events.
+type InboxKernel interface {
 	Read(ev *tracer.Event) error
 	Flush() error
 }
@@ -27,7 +27,7 @@ type Kernel interface {
 // Inbox is the events that were read and not yet applied. It has one writer, Ingest,
 // and one reader, the registry.
 type Inbox struct {
-	kernel Kernel
+	kernel InboxKernel
 	flush  *flush
 	ready  chan struct{} // something is pending
 
@@ -37,8 +37,8 @@ type Inbox struct {
 	closed  bool
 }
 
-// New makes an Inbox.
-func New(k Kernel) *Inbox {
+// NewInbox makes an Inbox.
+func NewInbox(k InboxKernel) *Inbox {
 	b := &Inbox{kernel: k, flush: &flush{begin: k.Flush}, ready: make(chan struct{}, 1)}
 	b.room = sync.NewCond(&b.mu)
 	return b

@@ -1,15 +1,15 @@
 //go:build linux
 
-package intake
+package registry
 
 import (
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// Missed is the events that should have reported a change that a look found at that boottime, without
+// MissedEvents is the events that should have reported a change that a look found at that boottime, without
 // the fields that are unknown. An event that has come since is left out, as the graph's node shows.
-func Missed(c *lineage.Change, n *lineage.Node, at uint64) (all []tracer.Event) {
+func MissedEvents(c *lineage.Change, n *lineage.Node, at uint64) (all []tracer.Event) {
 	ev := tracer.Event{Time: at, Process: c.ID, Session: c.Session, Evidence: tracer.EvidenceReconciled}
 	add := func(t tracer.EventType) { ev.Type = t; all = append(all, ev) }
 	switch c.Kind {

@@ -14,7 +14,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/acts"
 	"github.com/lineage-ebpf/lineage/daemon/attribution"
-	"github.com/lineage-ebpf/lineage/daemon/container"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/holdings"
@@ -52,7 +51,7 @@ func (h Host) build(p parts, o Options) *Service {
 		Kernel: k, Proc: h.Proc, Group: h.Group, Peer: h.PeerOf,
 		Clock: h.Clock.Monotonic, Limits: h.Limits.Limits, Audit: p.audit.Add, Mode: r.Mode, Redact: r.Redact, Log: log,
 	})
-	containers := container.NewFinder(h.Proc, log)
+	containers := lookup.NewContainerFinder(h.Proc, log)
 	ground := registry.Ground{Registry: reg, Kernel: k, Proc: h.Proc, Clock: h.Clock, Log: log}
 	ruled := rules.Options{Ground: ground, Rules: r, Enforcer: e, Containers: containers, Audit: p.audit.Add}
 	steward := rules.New(ruled)
@@ -106,7 +105,7 @@ func (h Host) build(p parts, o Options) *Service {
 		Stopping: s.stopping, Stop: func(unload bool) { s.stop(unload) },
 	})
 	hooks := []*registry.Hooks{
-		claims.Hooks(), held.Hooks(), container.NewReader(ground, containers).Hooks(), steward.Hooks(), s.Attribution.Hooks(), s.Ring.Hooks(),
+		claims.Hooks(), held.Hooks(), lookup.NewContainerReader(ground, containers).Hooks(), steward.Hooks(), s.Attribution.Hooks(), s.Ring.Hooks(),
 		feed.Hooks(), s.Recorder.Hooks(), {Concluding: s.onRecord, Reported: s.recorded, RootDied: s.wakeOwner, Closed: s.wakeOwner},
 	}
 	if h.Reversed {

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/access"
-	"github.com/lineage-ebpf/lineage/daemon/broker"
+	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
 	"github.com/lineage-ebpf/lineage/daemon/system"
@@ -178,7 +178,7 @@ func (a *Attribution) claimants() (all []claimant, companions map[tracer.Session
 			if x.Info().Kept || its.For != 0 || x.Closed() && !its.awaits() {
 				continue
 			}
-			c := claimant{info: x.Info(), brokered: its.clone(), word: broker.SumOf(x.ID().String()), over: x.Closed()}
+			c := claimant{info: x.Info(), brokered: its.clone(), word: lookup.SumOf(x.ID().String()), over: x.Closed()}
 			if c.info.UID != 0 { // a user's own session has a root of that user
 				c.UIDs = append(c.UIDs, c.info.UID)
 			}

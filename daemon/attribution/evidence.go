@@ -12,8 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lineage-ebpf/lineage/daemon/broker"
-	"github.com/lineage-ebpf/lineage/daemon/container"
+	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
@@ -28,8 +27,8 @@ const (
 // candidate is an outsider, or a member on weak evidence, with what procfs shows of it.
 type candidate struct {
 	tracer.Process
-	marks broker.Marks
-	place broker.Place
+	marks lookup.BrokerMarks
+	place lookup.BrokerPlace
 	// container that it is in; nil: none.
 	container *lineage.Container
 	// terminal: it was started in a terminal, outside of sessions.
@@ -43,9 +42,9 @@ type candidate struct {
 type claimant struct {
 	brokered
 	info    tracer.SessionInfo
-	word    broker.Sum // of its id, which is not secret
+	word    lookup.Sum // of its id, which is not secret
 	over    bool
-	cookies map[broker.Cookie]bool
+	cookies map[lookup.Cookie]bool
 }
 
 // proof is why an outsider works for a session.
@@ -75,15 +74,15 @@ func (a *Attribution) read(t *tracer.Process) (x candidate, ok bool) {
 				return x, false // the next look shows it
 			}
 		}
-		x.marks = broker.MarksOf(environ)
+		x.marks = lookup.BrokerMarksOf(environ)
 		clear(environ)
 	}
 	cgroup, err := a.o.Proc.Read(t.PID, "cgroup", procfs.MaxFile)
 	if err != nil {
 		return x, false
 	}
-	x.place = broker.PlaceOf(string(cgroup))
-	if id, _ := container.IDOf(string(cgroup)); id != "" {
+	x.place = lookup.BrokerPlaceOf(string(cgroup))
+	if id, _ := lookup.ContainerIDOf(string(cgroup)); id != "" {
 		x.container = a.o.Containers.Of(t.PID, nil)
 	}
 	// The parent that the walk met may be gone: runc leaves its child to the shim.
@@ -91,11 +90,11 @@ func (a *Attribution) read(t *tracer.Process) (x candidate, ok bool) {
 	if err == nil && stat.Parent != t.Parent.PID {
 		x.Parent = tracer.Identity{PID: stat.Parent}
 	}
-	x.terminal = x.marks.Token != (broker.Sum{}) && inTerminal(a.o.Proc, &x, &stat)
+	x.terminal = x.marks.Token != (lookup.Sum{}) && inTerminal(a.o.Proc, &x, &stat)
 	if x.Parent.PID != 0 { // 1 too: the host's systemd
 		x.server = procfs.Base(a.o.Proc.Link(x.Parent.PID, "exe"))
 	}
-	if x.server == "atd" && x.marks.Token == (broker.Sum{}) && a.o.Proc.OfHost(x.Parent.PID, a.o.Self.PID) {
+	if x.server == "atd" && x.marks.Token == (lookup.Sum{}) && a.o.Proc.OfHost(x.Parent.PID, a.o.Self.PID) {
 		x.marks.Token = a.job(t)
 	}
 	now, err := a.o.Kernel.Identify(t.PID)
@@ -104,9 +103,9 @@ func (a *Attribution) read(t *tracer.Process) (x candidate, ok bool) {
 
 // job reads the token from the script that atd gives to the shell as its standard
 // input: at(1) stores the environment there, and the shell's own is atd's.
-func (a *Attribution) job(t *tracer.Process) (token broker.Sum) {
+func (a *Attribution) job(t *tracer.Process) (token lookup.Sum) {
 	// Any process below a file that is called atd may have any file there, and one of a dead file server.
-	token, _ = procfs.Bounded(a.o.Proc.Key(t.PID), func() (token broker.Sum, err error) {
+	token, _ = procfs.Bounded(a.o.Proc.Key(t.PID), func() (token lookup.Sum, err error) {
 		// Opened by its link the file has an offset of its own.
 		f, err := procfs.OpenRegular(a.o.Proc.Path(t.PID, "fd/0"), 0, func(st *unix.Stat_t) error {
 			if st.Uid != t.UID {
@@ -122,7 +121,7 @@ func (a *Attribution) job(t *tracer.Process) (token broker.Sum) {
 		if err != nil {
 			return token, err
 		}
-		return broker.JobToken(script), nil
+		return lookup.JobToken(script), nil
 	})
 	return token
 }
@@ -149,12 +148,12 @@ func (a *Attribution) prove(x *candidate, all []claimant, takes []string) *proof
 }
 
 func (a *Attribution) byToken(x *candidate, all []claimant) *proof {
-	if x.marks.Token == (broker.Sum{}) {
+	if x.marks.Token == (lookup.Sum{}) {
 		return nil
 	}
 	for i := range all {
 		c := &all[i]
-		if c.token != x.marks.Token || c.token == (broker.Sum{}) || !had(a, c, x.UID) {
+		if c.token != x.marks.Token || c.token == (lookup.Sum{}) || !had(a, c, x.UID) {
 			continue
 		}
 		inTerminal := func(job attributed) bool { return job.Terminal && job.Process == x.Identity }
@@ -243,7 +242,7 @@ func (a *Attribution) serves(x *candidate, e *request) bool {
 	if x.runs == x.server && a.same(x) || slices.Contains(e.Kind.Before, x.runs) {
 		return false // it has not yet execed the work's own program
 	}
-	if argv, _ := broker.Argv(a.o.Proc, x.Parent.PID); e.Elsewhere(x.server, argv) {
+	if argv, _ := lookup.ArgvOf(a.o.Proc, x.Parent.PID); e.Elsewhere(x.server, argv) {
 		return false
 	}
 	switch e.Kind.Name {
@@ -272,13 +271,13 @@ func (a *Attribution) same(x *candidate) bool {
 func (a *Attribution) byCookie(x *candidate, all []claimant) (p *proof) {
 	for i := range all {
 		c := &all[i]
-		if x.marks.Session == c.word && x.marks.Token == (broker.Sum{}) && !c.over && had(a, c, x.UID) {
+		if x.marks.Session == c.word && x.marks.Token == (lookup.Sum{}) && !c.over && had(a, c, x.UID) {
 			return &proof{claimant: c, source: tracer.SourceCookie}
 		}
 	}
 	for i := range all {
 		c := &all[i]
-		if c.over || !slices.ContainsFunc(x.marks.Cookies, func(k broker.Cookie) bool { return c.cookies[k] }) ||
+		if c.over || !slices.ContainsFunc(x.marks.Cookies, func(k lookup.Cookie) bool { return c.cookies[k] }) ||
 			!had(a, c, x.UID) {
 			continue
 		}
@@ -292,8 +291,8 @@ func (a *Attribution) byCookie(x *candidate, all []claimant) (p *proof) {
 
 // cookieSet holds the variables by which one session's members can be known.
 type cookieSet struct {
-	outside map[broker.Cookie]bool // that the processes around it have too
-	inside  map[broker.Cookie]bool
+	outside map[lookup.Cookie]bool // that the processes around it have too
+	inside  map[lookup.Cookie]bool
 }
 
 const maxCookies = 16 // of one session
@@ -302,7 +301,7 @@ const maxCookies = 16 // of one session
 func (a *Attribution) readCookies(t *tracer.Process, info *tracer.SessionInfo) {
 	j := a.cookieSets[info.ID]
 	if j == nil {
-		j = &cookieSet{outside: make(map[broker.Cookie]bool), inside: make(map[broker.Cookie]bool)}
+		j = &cookieSet{outside: make(map[lookup.Cookie]bool), inside: make(map[lookup.Cookie]bool)}
 		a.cookieSets[info.ID] = j
 		for _, id := range []tracer.Identity{a.o.Self, info.Owner, info.Root} {
 			for _, c := range a.cookies(id) {
@@ -321,7 +320,7 @@ func (a *Attribution) readCookies(t *tracer.Process, info *tracer.SessionInfo) {
 	}
 }
 
-func (a *Attribution) cookies(id tracer.Identity) []broker.Cookie {
+func (a *Attribution) cookies(id tracer.Identity) []lookup.Cookie {
 	if id.PID == 0 {
 		return nil
 	}
@@ -329,7 +328,7 @@ func (a *Attribution) cookies(id tracer.Identity) []broker.Cookie {
 	if err != nil {
 		return nil
 	}
-	m := broker.MarksOf(environ)
+	m := lookup.BrokerMarksOf(environ)
 	clear(environ)
 	if now, err := a.o.Kernel.Identify(id.PID); err != nil || now != id {
 		return nil
@@ -340,7 +339,7 @@ func (a *Attribution) cookies(id tracer.Identity) []broker.Cookie {
 // made returns when a unit was made on request, by systemd-run or over D-Bus: systemd
 // writes its description then, and not again when it starts the unit later or anew. It
 // is false if it was not. The unit's name is that of a cgroup, so it has no slash.
-func (a *Attribution) made(p broker.Place) (boottime uint64, ok bool) {
+func (a *Attribution) made(p lookup.BrokerPlace) (boottime uint64, ok bool) {
 	dir, uid := "/run/systemd/transient", uint32(0)
 	if p.User >= 0 {
 		dir, uid = fmt.Sprintf("/run/user/%d/systemd/transient", p.User), uint32(p.User)

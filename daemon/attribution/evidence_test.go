@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lineage-ebpf/lineage/daemon/broker"
+	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
@@ -56,7 +56,7 @@ func TestDeadFileServer(t *testing.T) {
 			a.job(&tracer.Process{Identity: tracer.Identity{PID: 300}, Looks: lineage.Looks{UID: uint32(os.Geteuid())}})
 		}},
 		"units of a user": {"run/user/1000/systemd/transient", procfstest.Lookup, func(a *Attribution) {
-			a.made(broker.Place{User: 1000, Unit: "lngtest.service"})
+			a.made(lookup.BrokerPlace{User: 1000, Unit: "lngtest.service"})
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

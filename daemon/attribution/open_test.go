@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lineage-ebpf/lineage/daemon/broker"
+	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
@@ -101,7 +101,7 @@ func TestJobOpens(t *testing.T) {
 			if opens(t, path, func() { x, _ = a.read(p) }) != theirs {
 				t.Errorf("opened: %v", !theirs)
 			}
-			if (x.marks.Token == broker.SumOf("SECRET")) != theirs {
+			if (x.marks.Token == lookup.SumOf("SECRET")) != theirs {
 				t.Error("token")
 			}
 		})

@@ -10,8 +10,8 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/lineage-ebpf/lineage/daemon/broker"
 	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/lineage/memory"
@@ -40,7 +40,7 @@ const (
 
 // request is what a member asked a broker for, or a container's engine.
 type request struct {
-	broker.Request
+	lookup.BrokerRequest
 	Client tracer.Identity
 	Comm   string
 	UID    uint32
@@ -174,11 +174,11 @@ func (e *request) within(start uint64, named bool) bool {
 
 // asks notes the request if the program is the client of a broker or an engine.
 func (a *Attribution) asks(v registry.View, x *registry.Session, ev *tracer.Event) {
-	if !broker.IsClient(ev.Filename) || x.Closed() {
+	if !lookup.IsBrokerClient(ev.Filename) || x.Closed() {
 		return
 	}
 	argv := ev.Args()
-	found, ok := broker.RequestOf(string(ev.Filename), argv)
+	found, ok := lookup.BrokerRequestOf(string(ev.Filename), argv)
 	if !ok || found.Command != "" && ev.ArgvTruncated {
 		return
 	}
@@ -187,7 +187,7 @@ func (a *Attribution) asks(v registry.View, x *registry.Session, ev *tracer.Even
 		a.serve(v, x, found.Kind, true)
 		return
 	}
-	e := &request{Request: found, Client: ev.Process, Comm: ev.Comm.String(), UID: ev.UID, Asked: ev.Time, Inside: s.inside(&found)}
+	e := &request{BrokerRequest: found, Client: ev.Process, Comm: ev.Comm.String(), UID: ev.UID, Asked: ev.Time, Inside: s.inside(&found)}
 	e.Argv, e.Cut = memory.ShortArgv(argv)
 	for _, name := range []*string{&e.Server, &e.Unit, &e.Container} {
 		*name = strings.Clone(*name) // not a part of the whole command line
@@ -277,7 +277,7 @@ func (a *Attribution) forked(_ registry.View, x *registry.Session, ev *tracer.Ev
 }
 
 // serve notes whether the server for what a session asks is one of its members.
-func (a *Attribution) serve(v registry.View, x *registry.Session, kind *broker.Kind, inside bool) {
+func (a *Attribution) serve(v registry.View, x *registry.Session, kind *lookup.BrokerKind, inside bool) {
 	for _, e := range a.of(x.ID()).Requests {
 		if e.Kind.Name == kind.Name && (e.Left == 0 || !inside) {
 			e.Inside = inside
@@ -310,8 +310,8 @@ func (a *Attribution) meetServers(all []claimant) {
 // take that client's work. It ends with the last session of its user. No rule allows that, but passing for a server gains a member
 // nothing: a real one runs whatever the processes of the user ask, in the session of that server.
 func (a *Attribution) connected(client tracer.SessionID, pid uint32) {
-	argv, _ := broker.Argv(a.o.Proc, pid)
-	server, ok := broker.RequestOf(procfs.Base(a.o.Proc.Link(pid, "exe")), argv)
+	argv, _ := lookup.ArgvOf(a.o.Proc, pid)
+	server, ok := lookup.BrokerRequestOf(procfs.Base(a.o.Proc.Link(pid, "exe")), argv)
 	in, err := a.o.Kernel.Lookup(pid)
 	if !ok || !server.Serves || err != nil {
 		return
@@ -339,7 +339,7 @@ func (a *Attribution) connected(client tracer.SessionID, pid uint32) {
 }
 
 // inside reports whether an earlier request started the server of this one.
-func (s *brokered) inside(e *broker.Request) bool {
+func (s *brokered) inside(e *lookup.BrokerRequest) bool {
 	return slices.ContainsFunc(s.Requests, func(o *request) bool {
 		return o.Inside && o.Kind.Name == e.Kind.Name && o.Server == e.Server
 	})

@@ -7,8 +7,8 @@ import (
 	"encoding/hex"
 	"errors"
 
-	"github.com/lineage-ebpf/lineage/daemon/broker"
 	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -173,7 +173,7 @@ func (a *Attribution) Restore(v registry.View, x *registry.Session, was registry
 	a.o.Steward.SetShared(v, x.ID(), its.Shared)
 	for _, e := range its.command.Requests {
 		if its.Requests = append(its.Requests, e); e.Kind == nil { // written before there was one store
-			e.Kind = &broker.Kind{Name: "docker", Relays: true}
+			e.Kind = &lookup.BrokerKind{Name: "docker", Relays: true}
 		}
 	}
 	its.command.Requests = nil

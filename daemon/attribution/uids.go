@@ -5,7 +5,7 @@ package attribution
 import (
 	"slices"
 
-	"github.com/lineage-ebpf/lineage/daemon/broker"
+	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
@@ -26,7 +26,7 @@ func (s *brokered) began(v registry.View, x *registry.Session, ev *tracer.Event)
 	s.Began = true
 	s.remember(ev.UID)
 	if s.command.Began = x.Info().Joined; s.command.Began && !ev.ArgvTruncated {
-		s.command.Command = broker.CommandOf(string(ev.Filename), ev.Args())
+		s.command.Command = lookup.CommandOf(string(ev.Filename), ev.Args())
 	}
 	v.Save(x)
 }

@@ -5,7 +5,6 @@ package lookup
 import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
-	"github.com/lineage-ebpf/lineage/daemon/broker"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 )
 
@@ -49,7 +48,7 @@ func (f *Finder) Enrich(c access.Caller, ps ...*api.Process) {
 			full.Exe = exe
 		}
 		if full.Argv == nil && sight != access.Nothing {
-			argv, truncated := broker.Argv(f.o.Proc, pid)
+			argv, truncated := ArgvOf(f.o.Proc, pid)
 			full.Argv, full.ArgvTruncated = c.Argv(st.UIDs[1], argv), truncated
 		}
 		if id, err := f.o.Kernel.Identify(pid); err == nil && document.Ref(id) == p.Ref {

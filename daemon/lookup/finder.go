@@ -10,7 +10,6 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
-	"github.com/lineage-ebpf/lineage/daemon/container"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -19,7 +18,7 @@ import (
 type Options struct {
 	registry.Ground
 	Access     *access.Access
-	Containers *container.Finder // finds the containers of processes
+	Containers *ContainerFinder // finds the containers of processes
 }
 
 // Finder finds sessions and processes for callers. It may be used from any goroutine.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
-	"github.com/lineage-ebpf/lineage/daemon/container"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
@@ -47,7 +46,7 @@ func TestPIDChangesHands(t *testing.T) {
 	was.Start--
 	clock := registry.Clock{Clock: func() time.Time { return time.Unix(0, 0) }}
 	over := func(next ...tracer.Identity) *Finder {
-		return New(Options{Ground: registry.Ground{Kernel: &shifting{k, next}, Proc: proc, Clock: clock}, Containers: container.NewFinder(proc, zerolog.Nop())})
+		return New(Options{Ground: registry.Ground{Kernel: &shifting{k, next}, Proc: proc, Clock: clock}, Containers: NewContainerFinder(proc, zerolog.Nop())})
 	}
 	for name, shown := range map[string]func(who ...tracer.Identity) bool{
 		"root": func(who ...tracer.Identity) bool {
@@ -79,7 +78,7 @@ func TestRunningExits(t *testing.T) {
 	k := kerneltest.New()
 	k.Add(300, 20, "lngtest-x")
 	proc := procfs.FS(t.TempDir())
-	f := New(Options{Ground: registry.Ground{Kernel: k, Proc: proc}, Containers: container.NewFinder(proc, zerolog.Nop())})
+	f := New(Options{Ground: registry.Ground{Kernel: k, Proc: proc}, Containers: NewContainerFinder(proc, zerolog.Nop())})
 	refused := func() {
 		t.Helper()
 		var e *api.Error

@@ -13,7 +13,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/acts"
-	"github.com/lineage-ebpf/lineage/daemon/container"
+	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
@@ -284,7 +284,7 @@ func (s *Steward) FindRunning() {
 	var found []tracer.Process
 	shims := make(map[uint32]bool)
 	err := s.o.Kernel.Snapshot(0, func(t *tracer.Process) error {
-		shims[t.PID] = whole && t.Comm.String() == container.Shim
+		shims[t.PID] = whole && t.Comm.String() == lookup.ContainerdShim
 		if t.Session == 0 && !t.Dead && !t.Kernel && t.PID > 1 && t.Flags&tracer.FlagProtected == 0 {
 			found = append(found, *t)
 		}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/access"
-	"github.com/lineage-ebpf/lineage/daemon/container"
+	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
@@ -111,7 +111,7 @@ func (j joined) judge(p *policy.Policy, find FindAsker) {
 }
 
 // ruleFor returns the rule for a container, nil if none matches. None is for a pod's sandbox.
-func ruleFor(p *policy.Policy, in container.Found) *policy.Container {
+func ruleFor(p *policy.Policy, in lookup.FoundContainer) *policy.Container {
 	c := in.Container
 	if in.Sandbox() {
 		return nil
@@ -139,7 +139,7 @@ func (j joined) workFor(p *policy.Policy, asker tracer.SessionID, in *lineage.Co
 
 // enter makes the members of the session members of the one that the container is. What they start in the meantime is entered
 // as their descendant, or as one of the container's main process, to which orphans go.
-func (j joined) enter(in container.Found) {
+func (j joined) enter(in lookup.FoundContainer) {
 	k := j.by.o.Kernel
 	main, err := k.Lookup(in.Main)
 	var members []tracer.Identity
@@ -171,12 +171,12 @@ func (j joined) enter(in container.Found) {
 // final reports whether another look for a container would find nothing else. A process that exits may look as
 // if it were in none.
 func final(err error, rootLives bool) bool {
-	return errors.Is(err, container.ErrInner) || errors.Is(err, container.ErrNone) && rootLives
+	return errors.Is(err, lookup.ErrInner) || errors.Is(err, lookup.ErrNoContainer) && rootLives
 }
 
 // container finds the container by the root while that lives, else by what the root has left: the kernel gives that to PID 1 of
 // the root's PID namespace, whatever namespaces and cgroups it has made since.
-func (j joined) container() (in container.Found, rootLives bool, err error) {
+func (j joined) container() (in lookup.FoundContainer, rootLives bool, err error) {
 	root := j.info.Root
 	var left []tracer.Identity
 	parents, dead := make(map[uint32]uint32), make(map[uint32]bool)
@@ -201,16 +201,16 @@ func (j joined) container() (in container.Found, rootLives bool, err error) {
 		}
 		return in, true, err
 	}
-	err = container.ErrNone // it will be empty
+	err = lookup.ErrNoContainer // it will be empty
 	for _, m := range left {
 		found, e := in, errExiting
 		if above := outside(m.PID, parents, dead); above != 0 {
 			found, e = j.by.o.Containers.Entered(above, m.PID)
 		}
-		if e == nil || errors.Is(e, container.ErrInner) {
+		if e == nil || errors.Is(e, lookup.ErrInner) {
 			return found, false, e
 		}
-		if errors.Is(err, container.ErrNone) {
+		if errors.Is(err, lookup.ErrNoContainer) {
 			err = e
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/lineage-ebpf/lineage/daemon/broker"
+	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
@@ -88,7 +88,7 @@ func (s *Steward) Facts(pid uint32, depth int) *policy.Facts {
 	}
 	f := &policy.Facts{Exe: s.o.Proc.Link(pid, "exe"), Cgroup: s.o.Proc.Cgroup(pid)}
 	f.Runs = s.runs(pid, f.Exe)
-	f.Argv, _ = broker.Argv(s.o.Proc, pid)
+	f.Argv, _ = lookup.ArgvOf(s.o.Proc, pid)
 	if st, err := s.o.Proc.Status(pid); err == nil {
 		f.Comm, f.UID = st.Name, &st.UIDs[1]
 		if u, err := user.LookupId(strconv.FormatUint(uint64(st.UIDs[1]), 10)); err == nil {

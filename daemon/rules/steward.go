@@ -10,8 +10,8 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
-	"github.com/lineage-ebpf/lineage/daemon/container"
 	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/enforcer"
@@ -41,7 +41,7 @@ type Options struct {
 	registry.Ground
 	Rules      *Policy
 	Enforcer   *enforcer.Enforcer
-	Containers *container.Finder // finds the containers of processes
+	Containers *lookup.ContainerFinder // finds the containers of processes
 	Audit      func(access.AuditRecord)
 }
 

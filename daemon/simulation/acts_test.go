@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/lineage-ebpf/lineage/daemon/broker"
+	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
@@ -159,7 +159,7 @@ func (x *sim) create(p *kerneltest.Proc) (text any) {
 		s, err := tx.Create(tracer.SessionSpec{Root: p.Identity, UID: 1000, KeepOnRootExit: x.chance(20)})
 		if text = err; err == nil {
 			text = s.ID()
-			x.handed.SetToken(tx.View, s.ID(), broker.SumOf("secret of "+s.ID().String()))
+			x.handed.SetToken(tx.View, s.ID(), lookup.SumOf("secret of "+s.ID().String()))
 			tx.Save(s)
 		}
 	})

@@ -26,7 +26,7 @@ var never = map[string]string{
 	"Process.container": docker, "Outcome.container": docker, "Session.container": docker,
 	"Session.container_rule": docker,
 	"Container.id":           docker, "Container.name": docker, "Container.image": docker, "Container.runtime": docker,
-	"Container.pod": "a pod: daemon/container", "Container.namespace": "a pod: daemon/container",
+	"Container.pod": "a pod: daemon/lookup", "Container.namespace": "a pod: daemon/lookup",
 	"Brokered.observed": "a verdict while strong evidence is only observed: internal/e2e/brokers",
 	"Resync.truncated":  large,
 	"Session.continued": stranger, "Continued.running": stranger, "Continued.by": stranger,

@@ -1,6 +1,6 @@
 //go:build linux
 
-package container
+package lookup
 
 import (
 	"errors"
@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// Shim is the comm of containerd's shims.
-	Shim = "containerd-shim"
+	// ContainerdShim is the comm of containerd's shims.
+	ContainerdShim = "containerd-shim"
 
 	maxDepth = 64   // ancestors within one container
 	maxKnown = 1024 // containers
@@ -29,8 +29,8 @@ const (
 	fresh = 30 * time.Second
 )
 
-// Finder finds containers. Any goroutine may use it.
-type Finder struct {
+// ContainerFinder finds containers. Any goroutine may use it.
+type ContainerFinder struct {
 	proc  procfs.FS
 	log   zerolog.Logger
 	mu    sync.Mutex
@@ -47,25 +47,25 @@ type lives struct {
 }
 
 type known struct {
-	Found
+	FoundContainer
 	read time.Time
 }
 
-// Found is a container, nil: none, and what its specification says.
-type Found struct {
+// FoundContainer is a container, nil: none, and what its specification says.
+type FoundContainer struct {
 	Container   *lineage.Container
 	Env, Labels []string // NAME=VALUE, as the engine was told
 	Main        uint32   // its main process, set by Entered
 }
 
-// NewFinder makes a finder.
-func NewFinder(proc procfs.FS, log zerolog.Logger) *Finder {
-	return &Finder{proc: proc, log: log, known: make(map[lives]known), unread: make(map[lives]error)}
+// NewContainerFinder makes a finder.
+func NewContainerFinder(proc procfs.FS, log zerolog.Logger) *ContainerFinder {
+	return &ContainerFinder{proc: proc, log: log, known: make(map[lives]known), unread: make(map[lives]error)}
 }
 
 // Of returns the container of a process, nil if it is in none. What cannot be read or does not fit is left out. near is
 // the container that the process was in, nil if that is not known; it is returned if the process cannot be read.
-func (f *Finder) Of(pid uint32, near *lineage.Container) *lineage.Container {
+func (f *ContainerFinder) Of(pid uint32, near *lineage.Container) *lineage.Container {
 	id, runtime, err := f.id(pid)
 	switch {
 	case err != nil:
@@ -90,16 +90,16 @@ func (f *Finder) Of(pid uint32, near *lineage.Container) *lineage.Container {
 }
 
 // Look reads the container of a process, as far as it is on record.
-func (f *Finder) Look(pid uint32) (Found, error) {
+func (f *ContainerFinder) Look(pid uint32) (FoundContainer, error) {
 	id, runtime, err := f.id(pid)
 	if err != nil || id == "" {
-		return Found{}, err
+		return FoundContainer{}, err
 	}
 	return f.find(pid, id, runtime)
 }
 
 // Unread says of which containers that exist no record can be read, and why.
-func (f *Finder) Unread() (all []string) {
+func (f *ContainerFinder) Unread() (all []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for key, err := range f.unread {
@@ -113,44 +113,44 @@ func (f *Finder) Unread() (all []string) {
 	return all[:min(len(all), maxUnread)]
 }
 
-func (f *Finder) id(pid uint32) (id, runtime string, err error) {
+func (f *ContainerFinder) id(pid uint32) (id, runtime string, err error) {
 	b, err := f.proc.Read(pid, "cgroup", procfs.MaxFile)
 	if err != nil {
 		return "", "", err
 	}
-	id, runtime = IDOf(string(b))
+	id, runtime = ContainerIDOf(string(b))
 	return id, runtime, nil
 }
 
 var errMoved = errors.New("the processes changed meanwhile")
 
 // find reads what the runtime has on record, which may be nothing.
-func (f *Finder) find(pid uint32, id, runtime string) (found Found, err error) {
+func (f *ContainerFinder) find(pid uint32, id, runtime string) (found FoundContainer, err error) {
 	supervisor, inside := f.supervisor(pid, id)
 	if supervisor <= 1 {
-		return Found{}, nil
+		return FoundContainer{}, nil
 	}
 	stat, err := f.proc.Stat(supervisor)
 	if err != nil {
-		return Found{}, err
+		return FoundContainer{}, err
 	}
 	key := lives{id, supervisor, stat.Start}
 	f.mu.Lock()
 	was := f.known[key]
 	f.mu.Unlock()
 	if was.Container != nil && time.Since(was.read) < fresh && was.Container.Name != "" && f.serves(supervisor, inside, id) == nil {
-		return was.Found, nil
+		return was.FoundContainer, nil
 	}
 	if err := f.serves(supervisor, inside, id); err != nil {
-		return Found{}, err
+		return FoundContainer{}, err
 	}
 	found, err = f.read(supervisor, &lineage.Container{ID: id, Runtime: runtime})
 	if now, again := f.proc.Stat(supervisor); again != nil || now.Start != stat.Start {
-		return Found{}, errMoved
+		return FoundContainer{}, errMoved
 	}
 	f.noteUnread(key, err)
 	if err != nil {
-		return Found{}, err
+		return FoundContainer{}, err
 	}
 	if was.Container != nil && *was.Container == *found.Container {
 		found.Container = was.Container
@@ -164,7 +164,7 @@ func (f *Finder) find(pid uint32, id, runtime string) (found Found, err error) {
 	return found, nil
 }
 
-func (f *Finder) noteUnread(key lives, err error) {
+func (f *ContainerFinder) noteUnread(key lives, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
@@ -178,7 +178,7 @@ func (f *Finder) noteUnread(key lives, err error) {
 // supervisor walks from a process in a container to the first ancestor that is not in it: the shim or conmon that has
 // the container. inside is the last one that is. Where containers share a PID namespace, the parent of an orphan is in
 // another one of them: that is passed over.
-func (f *Finder) supervisor(pid uint32, id string) (supervisor, inside uint32) {
+func (f *ContainerFinder) supervisor(pid uint32, id string) (supervisor, inside uint32) {
 	inside = pid
 	for range maxDepth {
 		stat, err := f.proc.Stat(pid)
@@ -190,7 +190,7 @@ func (f *Finder) supervisor(pid uint32, id string) (supervisor, inside uint32) {
 			return 0, 0
 		case above == id:
 			inside = stat.Parent
-		case above == "" || f.proc.Comm(stat.Parent) == Shim || f.conmon(stat.Parent):
+		case above == "" || f.proc.Comm(stat.Parent) == ContainerdShim || f.conmon(stat.Parent):
 			return stat.Parent, inside
 		}
 		pid = stat.Parent
@@ -206,7 +206,7 @@ var (
 // serves checks that a supervisor has the container. One shim may have a whole pod, and its working directory is
 // then the sandbox's: the main process that it has noted for the container must be in the PID namespace of the process
 // that is inside. A process may make cgroups, and names them as it likes.
-func (f *Finder) serves(supervisor, inside uint32, id string) error {
+func (f *ContainerFinder) serves(supervisor, inside uint32, id string) error {
 	st, err := f.proc.Status(supervisor)
 	if err != nil {
 		return err
@@ -236,12 +236,12 @@ func (f *Finder) serves(supervisor, inside uint32, id string) error {
 }
 
 // group is what the cgroup that has a container's id is in, "" if the process is not in that container.
-func (f *Finder) group(pid uint32, id string) (string, error) {
+func (f *ContainerFinder) group(pid uint32, id string) (string, error) {
 	b, err := f.proc.Read(pid, "cgroup", procfs.MaxFile)
 	if err != nil {
 		return "", err
 	}
-	if in, _ := IDOf(string(b)); in != id {
+	if in, _ := ContainerIDOf(string(b)); in != id {
 		return "", nil
 	}
 	for line := range strings.Lines(string(b)) {
@@ -253,7 +253,7 @@ func (f *Finder) group(pid uint32, id string) (string, error) {
 }
 
 // together reports whether two processes are in the same PID namespace.
-func (f *Finder) together(one, other uint32) (bool, error) {
+func (f *ContainerFinder) together(one, other uint32) (bool, error) {
 	a, err := f.proc.PIDNamespace(one)
 	if err != nil {
 		return false, err
@@ -263,7 +263,7 @@ func (f *Finder) together(one, other uint32) (bool, error) {
 }
 
 // main is the main process that a shim has noted for a container.
-func (f *Finder) main(shim uint32, id string) (uint32, error) {
+func (f *ContainerFinder) main(shim uint32, id string) (uint32, error) {
 	b, err := readRoots(f.proc.Key(shim), f.bundle(shim, id)+"/init.pid", 32)
 	if err != nil {
 		return 0, err
@@ -277,9 +277,9 @@ func (f *Finder) main(shim uint32, id string) (uint32, error) {
 
 // bundle is the directory of a container's bundle, by the link that leads there also from another mount namespace. It is
 // not to be cleaned: the link's target is not known.
-func (f *Finder) bundle(shim uint32, id string) string {
+func (f *ContainerFinder) bundle(shim uint32, id string) string {
 	return f.proc.Path(shim, "cwd") + "/../" + id
 }
 
 // conmon reports whether a supervisor is podman's or CRI-O's.
-func (f *Finder) conmon(pid uint32) bool { return f.proc.Comm(pid) == "conmon" }
+func (f *ContainerFinder) conmon(pid uint32) bool { return f.proc.Comm(pid) == "conmon" }

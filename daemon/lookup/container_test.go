@@ -1,6 +1,6 @@
 //go:build linux
 
-package container
+package lookup
 
 import (
 	"errors"
@@ -41,12 +41,12 @@ func TestID(t *testing.T) {
 		"/kubepods.slice/crio-conmon-" + web + ".scope": " ",
 		"/kubepods.slice/kubepods-pod1.slice/cri-containerd-" + web + ".scope/init": web + " containerd",
 	} {
-		id, runtime := ID(path)
+		id, runtime := ContainerID(path)
 		require.Equal(t, id+" "+runtime, want)
 		if !strings.HasPrefix(path, "/") {
 			continue
 		}
-		id, runtime = IDOf("7:pids:/user.slice\n0::" + path + "\n")
+		id, runtime = ContainerIDOf("7:pids:/user.slice\n0::" + path + "\n")
 		require.Equal(t, id+" "+runtime, want)
 	}
 }
@@ -56,12 +56,12 @@ type host struct {
 	*testing.T
 	proc procfs.FS
 	dir  string // of the bundles, and of docker's records
-	f    *Finder
+	f    *ContainerFinder
 }
 
 func newHost(t *testing.T) *host {
 	h := &host{T: t, proc: procfs.FS(t.TempDir()), dir: t.TempDir()}
-	h.f = NewFinder(h.proc, zerolog.Nop())
+	h.f = NewContainerFinder(h.proc, zerolog.Nop())
 	h.process(30, 1, "containerd-shim", "/system.slice/docker.service", "host")
 	h.process(31, 1, "containerd-shim", "/system.slice/docker.service", "host")
 	return h
@@ -264,7 +264,7 @@ func TestNeverAWrongName(t *testing.T) {
 			if got := h.f.Of(300, nil); got.Name != "web" {
 				t.Fatalf("%+v", got)
 			}
-			h.f = NewFinder(h.proc, zerolog.Nop()) // it has read nothing
+			h.f = NewContainerFinder(h.proc, zerolog.Nop()) // it has read nothing
 			require.NoError(t, change(h))
 			if got := h.f.Of(300, nil); got == nil || got.ID != web || got.Name != "" || got.Pod != "" {
 				t.Errorf("%+v", got)

@@ -1,6 +1,6 @@
 //go:build linux
 
-package container
+package lookup
 
 import (
 	"errors"
@@ -11,15 +11,15 @@ import (
 
 // Why a process is neither a container's main process nor a command that was put into one.
 var (
-	ErrNone  = errors.New("not in a container of docker or containerd")
-	ErrInner = errors.New("in a PID namespace within the container")
+	ErrNoContainer = errors.New("not in a container of docker or containerd")
+	ErrInner       = errors.New("in a PID namespace within the container")
 )
 
 // Entered returns the container into which a process was put from outside, or whose main process it is. pid is that process, or
 // one that it left; in is a process in the same PID namespace that it cannot have chosen: itself, or the process to which the
 // kernel gave what it left. A process that has left the cgroup of its container is found by that, or by the shim that is its parent.
 // Any error but ErrNone and ErrInner means that the runtime's records were not complete, or that something changed while they were read.
-func (f *Finder) Entered(in, pid uint32) (found Found, err error) {
+func (f *ContainerFinder) Entered(in, pid uint32) (found FoundContainer, err error) {
 	found, err = f.entered(in, pid)
 	if err == nil || errors.Is(err, ErrInner) {
 		return found, err
@@ -30,7 +30,7 @@ func (f *Finder) Entered(in, pid uint32) (found Found, err error) {
 	}
 	if by != 0 {
 		// The sandbox of a pod says nothing about its containers, and may be in another PID namespace than they.
-		if other, e := f.entered(in, by); e == nil && !other.Sandbox() || errors.Is(e, ErrInner) && errors.Is(err, ErrNone) {
+		if other, e := f.entered(in, by); e == nil && !other.Sandbox() || errors.Is(e, ErrInner) && errors.Is(err, ErrNoContainer) {
 			return other, e
 		}
 	}
@@ -38,17 +38,17 @@ func (f *Finder) Entered(in, pid uint32) (found Found, err error) {
 }
 
 // Sandbox reports whether it is the sandbox of a pod, in which no container of the pod runs.
-func (f Found) Sandbox() bool { return f.Container.Pod != "" && f.Container.Name == "" }
+func (f FoundContainer) Sandbox() bool { return f.Container.Pod != "" && f.Container.Name == "" }
 
 // shimsMain is the main process of the container in whose bundle the shim above a process works, 0: not found.
-func (f *Finder) shimsMain(pid uint32) uint32 {
+func (f *ContainerFinder) shimsMain(pid uint32) uint32 {
 	for range 4 { // runc may be between them
 		stat, err := f.proc.Stat(pid)
 		if err != nil || stat.Parent <= 1 {
 			return 0
 		}
 		pid = stat.Parent
-		if id := procfs.Base(f.proc.Link(pid, "cwd")); len(id) == IDLength {
+		if id := procfs.Base(f.proc.Link(pid, "cwd")); len(id) == ContainerIDLength {
 			main, _ := f.main(pid, id)
 			return main
 		}
@@ -56,30 +56,30 @@ func (f *Finder) shimsMain(pid uint32) uint32 {
 	return 0
 }
 
-func (f *Finder) entered(in, pid uint32) (found Found, err error) {
+func (f *ContainerFinder) entered(in, pid uint32) (found FoundContainer, err error) {
 	id, runtime, err := f.id(pid)
 	switch {
 	case err != nil:
-		return Found{}, err
+		return FoundContainer{}, err
 	case id == "":
-		return Found{}, ErrNone
+		return FoundContainer{}, ErrNoContainer
 	}
 	supervisor, _ := f.supervisor(pid, id)
 	switch {
 	case supervisor <= 1:
-		return Found{}, fmt.Errorf("pid %d has no supervisor: %w", pid, errMoved)
+		return FoundContainer{}, fmt.Errorf("pid %d has no supervisor: %w", pid, errMoved)
 	case f.conmon(supervisor):
-		return Found{}, ErrNone
+		return FoundContainer{}, ErrNoContainer
 	}
 	main, err := f.main(supervisor, id)
 	if err != nil {
-		return Found{}, err
+		return FoundContainer{}, err
 	}
 	switch same, err := f.together(main, in); {
 	case err != nil:
-		return Found{}, err
+		return FoundContainer{}, err
 	case !same:
-		return Found{}, ErrInner
+		return FoundContainer{}, ErrInner
 	}
 	found, err = f.find(pid, id, runtime)
 	if err == nil && found.Container == nil {

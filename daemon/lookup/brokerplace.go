@@ -1,22 +1,22 @@
-package broker
+package lookup
 
 import (
 	"strconv"
 	"strings"
 )
 
-// Place is where a cgroup puts a process. The path is only a hint unless a member asked
+// BrokerPlace is where a cgroup puts a process. The path is only a hint unless a member asked
 // for that place: a process that may make cgroups may name one as it likes.
-type Place struct {
+type BrokerPlace struct {
 	Unit string // the innermost systemd unit, "" if none
 	// User is the uid whose service manager runs the unit, -1: the host's.
 	User int
 }
 
-// PlaceOf reads /proc/PID/cgroup. Where cgroup v1 is in use, systemd's own hierarchy
+// BrokerPlaceOf reads /proc/PID/cgroup. Where cgroup v1 is in use, systemd's own hierarchy
 // may show what v2 does not: either line will do.
-func PlaceOf(cgroups string) Place {
-	p := Place{User: -1}
+func BrokerPlaceOf(cgroups string) BrokerPlace {
+	p := BrokerPlace{User: -1}
 	for line := range strings.Lines(cgroups) {
 		_, rest, _ := strings.Cut(line, ":")
 		controllers, path, ok := strings.Cut(strings.TrimSuffix(rest, "\n"), ":")

@@ -1,4 +1,4 @@
-package broker
+package lookup
 
 import (
 	"bytes"
@@ -28,8 +28,8 @@ const session = "LINEAGE_SESSION"
 // cookies are set by GitHub's runner, Jenkins and Claude Code.
 var cookies = []string{"RUNNER_TRACKING_ID", "BUILD_ID", "JENKINS_NODE_COOKIE", "CLAUDE_CODE_SESSION_ID"}
 
-// Marks are what an environment shows about the origin of a process.
-type Marks struct {
+// BrokerMarks are what an environment shows about the origin of a process.
+type BrokerMarks struct {
 	Token   Sum
 	Session Sum // of the id that it has
 	Cookies []Cookie
@@ -37,9 +37,9 @@ type Marks struct {
 	LocalSSH bool
 }
 
-// MarksOf reads an environment as /proc/PID/environ has it. Of a duplicate variable the
+// BrokerMarksOf reads an environment as /proc/PID/environ has it. Of a duplicate variable the
 // first counts, as for getenv(3). An empty variable counts as not set.
-func MarksOf(environ []byte) (m Marks) {
+func BrokerMarksOf(environ []byte) (m BrokerMarks) {
 	seen := make(map[string]bool)
 	for variable := range bytes.SplitSeq(environ, []byte{0}) {
 		name, value, ok := bytes.Cut(variable, []byte{'='})
@@ -81,9 +81,9 @@ func JobToken(script []byte) Sum {
 	return Sum{}
 }
 
-// Argv is the command line of a process, without the token that marks
+// ArgvOf is the command line of a process, without the token that marks
 // brokered work.
-func Argv(proc procfs.FS, pid uint32) (argv []string, truncated bool) {
+func ArgvOf(proc procfs.FS, pid uint32) (argv []string, truncated bool) {
 	b, truncated := proc.Cmdline(pid)
 	redact.Token(b)
 	return procfs.SplitArgv(b), truncated

@@ -1,6 +1,6 @@
 //go:build linux
 
-package container
+package lookup
 
 import (
 	"cmp"
@@ -36,17 +36,17 @@ type bundle struct {
 }
 
 // read adds what the runtime has on record to a container.
-func (f *Finder) read(supervisor uint32, c *lineage.Container) (found Found, err error) {
+func (f *ContainerFinder) read(supervisor uint32, c *lineage.Container) (found FoundContainer, err error) {
 	if f.conmon(supervisor) {
 		c, err = f.podman(supervisor, c)
-		return Found{Container: c}, err
+		return FoundContainer{Container: c}, err
 	}
 	key := f.proc.Key(supervisor)
 	b, err := decodeRoots[bundle](key, f.bundle(supervisor, c.ID)+"/config.json")
 	if err != nil {
-		return Found{}, err
+		return FoundContainer{}, err
 	}
-	found = Found{Container: c, Env: within(b.Process.Env)}
+	found = FoundContainer{Container: c, Env: within(b.Process.Env)}
 	for _, m := range b.Mounts {
 		if m.Destination == "/etc/hostname" && path.Base(path.Dir(m.Source)) == c.ID {
 			found.Labels, err = docker(key, f.proc.Path(supervisor, "root")+path.Dir(m.Source), c)
@@ -98,7 +98,7 @@ func within(all []string) (some []string) {
 }
 
 // podman reads the arguments of conmon: -c ID -n NAME.
-func (f *Finder) podman(conmon uint32, c *lineage.Container) (*lineage.Container, error) {
+func (f *ContainerFinder) podman(conmon uint32, c *lineage.Container) (*lineage.Container, error) {
 	b, err := f.proc.Read(conmon, "cmdline", procfs.MaxFile)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,6 @@
 //go:build linux
 
-package container
+package lookup
 
 import (
 	"fmt"
@@ -40,7 +40,7 @@ type unreported struct {
 
 func newUnreported(t *testing.T) unreported {
 	f := registrytest.New(t)
-	f.R.Attach(NewReader(registry.Ground{Registry: f.R, Kernel: reused{f.K, 102}, Proc: f.Proc}, NewFinder(f.Proc, zerolog.Nop())).Hooks())
+	f.R.Attach(NewContainerReader(registry.Ground{Registry: f.R, Kernel: reused{f.K, 102}, Proc: f.Proc}, NewContainerFinder(f.Proc, zerolog.Nop())).Hooks())
 	f.Run()
 	return unreported{f, t}
 }

@@ -1,6 +1,6 @@
 //go:build linux
 
-package container
+package lookup
 
 import (
 	"github.com/lineage-ebpf/lineage/daemon/registry"
@@ -15,23 +15,23 @@ const (
 	tries = 3
 )
 
-// Reader tells the graph what no event reports of the members of sessions: their containers, and the command lines of those that
+// ContainerReader tells the graph what no event reports of the members of sessions: their containers, and the command lines of those that
 // were adopted, or are older than the daemon. A process has its creator's container until a look meets it, and is read once, and
 // again when it has executed another program: it may have been put into a container before that. A command line is for display:
 // procfs shows what the process wants.
-type Reader struct {
+type ContainerReader struct {
 	registry.Ground
-	finder *Finder
+	finder *ContainerFinder
 	asked  map[lineage.ID]int // of the registry's goroutine; the tries that are left
 }
 
-// NewReader makes a reader; attach its hooks.
-func NewReader(g registry.Ground, f *Finder) *Reader {
-	return &Reader{Ground: g, finder: f, asked: make(map[lineage.ID]int)}
+// NewContainerReader makes a reader; attach its hooks.
+func NewContainerReader(g registry.Ground, f *ContainerFinder) *ContainerReader {
+	return &ContainerReader{Ground: g, finder: f, asked: make(map[lineage.ID]int)}
 }
 
 // Hooks follow the looks and the execs.
-func (r *Reader) Hooks() *registry.Hooks {
+func (r *ContainerReader) Hooks() *registry.Hooks {
 	return &registry.Hooks{
 		Sampled: r.sampled,
 		Execed:  func(_ registry.View, _ *registry.Session, ev *tracer.Event) { delete(r.asked, ev.Process) },
@@ -46,7 +46,7 @@ type member struct {
 }
 
 // sampled finds the members that are to be read after the look.
-func (r *Reader) sampled(v registry.View, l *registry.Look) (after func()) {
+func (r *ContainerReader) sampled(v registry.View, l *registry.Look) (after func()) {
 	asked := make(map[lineage.ID]int)
 	var due []member
 	for i := range l.Seen {
@@ -73,7 +73,7 @@ func (r *Reader) sampled(v registry.View, l *registry.Look) (after func()) {
 	return func() { r.read(due) }
 }
 
-func (r *Reader) read(due []member) {
+func (r *ContainerReader) read(due []member) {
 	var changes []func(registry.Tx)
 	for _, p := range due {
 		in := r.finder.Of(p.ID.PID, p.in)

@@ -1,21 +1,21 @@
-package container
+package lookup
 
 import "strings"
 
-// IDLength is how many hexadecimal digits a container's id has.
-const IDLength = 64
+// ContainerIDLength is how many hexadecimal digits a container's id has.
+const ContainerIDLength = 64
 
-// ID returns the id of the innermost container that a cgroup path is in, and its runtime if the path tells; "" if
+// ContainerID returns the id of the innermost container that a cgroup path is in, and its runtime if the path tells; "" if
 // it is in none. docker, containerd, CRI-O and podman name the container's cgroup by its id, alone or as
 // PREFIX-ID.scope. conmon has a scope beside that of its container.
-func ID(path string) (id, runtime string) {
+func ContainerID(path string) (id, runtime string) {
 	above := ""
 	for part := range strings.SplitSeq(path, "/") {
 		prefix, last := "", strings.TrimSuffix(part, ".scope")
 		if i := strings.LastIndexByte(last, '-'); i >= 0 {
 			prefix, last = last[:i], last[i+1:]
 		}
-		if len(last) == IDLength && strings.Trim(last, "0123456789abcdef") == "" && !strings.HasSuffix(prefix, "conmon") {
+		if len(last) == ContainerIDLength && strings.Trim(last, "0123456789abcdef") == "" && !strings.HasSuffix(prefix, "conmon") {
 			if prefix == "" {
 				prefix = above
 			}
@@ -31,12 +31,12 @@ var runtimes = map[string]string{
 	"docker": "docker", "cri-containerd": "containerd", "k8s.io": "containerd", "crio": "cri-o", "libpod": "podman", "libpod_parent": "podman",
 }
 
-// IDOf returns the same from /proc/PID/cgroup. Where cgroup v1 is in use, docker's own hierarchies may show what v2
+// ContainerIDOf returns the same from /proc/PID/cgroup. Where cgroup v1 is in use, docker's own hierarchies may show what v2
 // does not: any line will do.
-func IDOf(cgroups string) (id, runtime string) {
+func ContainerIDOf(cgroups string) (id, runtime string) {
 	for line := range strings.Lines(cgroups) {
 		if _, path, ok := strings.Cut(line, ":/"); ok {
-			if id, runtime = ID(strings.TrimSuffix(path, "\n")); id != "" {
+			if id, runtime = ContainerID(strings.TrimSuffix(path, "\n")); id != "" {
 				return id, runtime
 			}
 		}

@@ -1,4 +1,4 @@
-package broker
+package lookup
 
 import (
 	"crypto/sha256"
@@ -8,7 +8,7 @@ import (
 
 func TestMarks(t *testing.T) {
 	sum := func(s string) Sum { return sha256.Sum256([]byte(s)) }
-	for environ, want := range map[string]Marks{
+	for environ, want := range map[string]BrokerMarks{
 		"":                                            {},
 		"LINEAGE_TOKEN=":                              {},
 		"LINEAGE_TOKEN":                               {},
@@ -22,7 +22,7 @@ func TestMarks(t *testing.T) {
 		"SSH_CONNECTION=10.0.0.9 5 10.0.0.1 22\x00":   {},
 		"SSH_CONNECTION=x\x00":                        {},
 	} {
-		got := MarksOf([]byte(environ))
+		got := BrokerMarksOf([]byte(environ))
 		if got.Token != want.Token || got.Session != want.Session || got.LocalSSH != want.LocalSSH || len(got.Cookies) != len(want.Cookies) ||
 			len(want.Cookies) > 0 && got.Cookies[0] != want.Cookies[0] {
 			t.Errorf("%q: %+v", environ, got)
@@ -47,7 +47,7 @@ func TestJobToken(t *testing.T) {
 
 func TestPlace(t *testing.T) {
 	id := strings.Repeat("0123456789abcdef", 4)
-	for text, want := range map[string]Place{
+	for text, want := range map[string]BrokerPlace{
 		"":                                  {User: -1},
 		"0::/\n":                            {User: -1},
 		"nonsense":                          {User: -1},
@@ -60,7 +60,7 @@ func TestPlace(t *testing.T) {
 		"3:cpu:/docker/" + id + "\n1:name=systemd:/system.slice/docker.service\n0::/docker\n": {Unit: "docker.service", User: -1},
 		"3:cpu:/system.slice/a.service\n0::/b.service\n":                                      {Unit: "b.service", User: -1},
 	} {
-		if got := PlaceOf(text); got != want {
+		if got := BrokerPlaceOf(text); got != want {
 			t.Errorf("%q: %+v, want %+v", text, got, want)
 		}
 	}
@@ -121,7 +121,7 @@ func TestRequest(t *testing.T) {
 		"codex app-server --listen unix:// --managed-daemon":    "codex serves",
 	} {
 		argv := strings.Fields(command)
-		e, ok := RequestOf(argv[0], argv)
+		e, ok := BrokerRequestOf(argv[0], argv)
 		got := ""
 		if ok {
 			got = e.Kind.Name
@@ -146,21 +146,21 @@ func TestRequest(t *testing.T) {
 		if got != want {
 			t.Errorf("%s: %q, want %q", command, got, want)
 		}
-		if ok && !IsClient([]byte(argv[0])) {
+		if ok && !IsBrokerClient([]byte(argv[0])) {
 			t.Errorf("%s: no client", command)
 		}
 	}
-	if _, ok := RequestOf("/bin/codex", []string{"/usr/bin/env", "node", "/bin/codex", "exec", "fix"}); ok {
+	if _, ok := BrokerRequestOf("/bin/codex", []string{"/usr/bin/env", "node", "/bin/codex", "exec", "fix"}); ok {
 		t.Error("a script that starts the client is none")
 	}
 	for _, argv := range [][]string{nil, {"docker", "exec", "", "true"}} {
-		if _, ok := RequestOf("docker", argv); ok {
+		if _, ok := BrokerRequestOf("docker", argv); ok {
 			t.Errorf("%q asks for nothing", argv)
 		}
 	}
 	long := append(strings.Fields("docker exec web"), make([]string, 2*maxWords)...)
 	long[3] = "true"
-	if e, _ := RequestOf("docker", long); e.Command != CommandOf("true", long[3:]) {
+	if e, _ := BrokerRequestOf("docker", long); e.Command != CommandOf("true", long[3:]) {
 		t.Error("a part of a long command")
 	}
 }
@@ -185,7 +185,7 @@ func TestCommandOf(t *testing.T) {
 }
 
 func TestElsewhere(t *testing.T) {
-	e, _ := RequestOf("tmux", strings.Fields("tmux -S /tmp/a neww"))
+	e, _ := BrokerRequestOf("tmux", strings.Fields("tmux -S /tmp/a neww"))
 	for command, want := range map[string]bool{
 		"tmux -S /tmp/a new -d": false, "tmux -f /dev/null -S /tmp/b new-session": true,
 		"tmux -L a new": false, "tmux new": false, "tmux start-server": false, "": false,
@@ -194,7 +194,7 @@ func TestElsewhere(t *testing.T) {
 			t.Errorf("%s: %v", command, got)
 		}
 	}
-	if e, _ := RequestOf("tmux", []string{"tmux", "neww"}); e.Elsewhere("tmux", strings.Fields("tmux -S /tmp/b new")) {
+	if e, _ := BrokerRequestOf("tmux", []string{"tmux", "neww"}); e.Elsewhere("tmux", strings.Fields("tmux -S /tmp/b new")) {
 		t.Error("it may have been told by $TMUX")
 	}
 }
@@ -206,14 +206,14 @@ func FuzzHostile(f *testing.F) {
 	f.Add("docker", "docker\x00run\x00--name", []byte{0, '=', 0})
 	f.Add("docker", "docker\x00exec\x00-e\x00--\x00-", []byte{})
 	f.Fuzz(func(t *testing.T, exe, words string, b []byte) {
-		if e, ok := RequestOf(exe, strings.Split(words, "\x00")); ok && (e.Kind == nil || !IsClient([]byte(exe))) {
+		if e, ok := BrokerRequestOf(exe, strings.Split(words, "\x00")); ok && (e.Kind == nil || !IsBrokerClient([]byte(exe))) {
 			t.Errorf("%+v", e)
 		}
-		if m := MarksOf(b); len(m.Cookies) > len(cookies) {
+		if m := BrokerMarksOf(b); len(m.Cookies) > len(cookies) {
 			t.Errorf("%d cookies", len(m.Cookies))
 		}
 		CommandOf(exe, strings.Split(words, "\x00"))
 		JobToken(b)
-		PlaceOf(string(b))
+		BrokerPlaceOf(string(b))
 	})
 }

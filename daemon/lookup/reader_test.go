@@ -1,6 +1,6 @@
 //go:build linux
 
-package container
+package lookup
 
 import (
 	"testing"
@@ -17,9 +17,9 @@ import (
 // after they have executed another program. A runtime may write the name later.
 func TestReader(t *testing.T) {
 	r := registrytest.New(t)
-	h := &host{T: t, proc: r.Proc, dir: t.TempDir(), f: NewFinder(r.Proc, zerolog.Nop())}
+	h := &host{T: t, proc: r.Proc, dir: t.TempDir(), f: NewContainerFinder(r.Proc, zerolog.Nop())}
 	h.process(30, 1, "containerd-shim", "/system.slice/docker.service", "host")
-	reader := NewReader(registry.Ground{Registry: r.R, Kernel: r.K, Proc: r.Proc}, h.f)
+	reader := NewContainerReader(registry.Ground{Registry: r.R, Kernel: r.K, Proc: r.Proc}, h.f)
 	r.R.Attach(reader.Hooks())
 	r.Run()
 	r.Ingest()

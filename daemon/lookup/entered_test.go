@@ -1,6 +1,6 @@
 //go:build linux
 
-package container
+package lookup
 
 import (
 	"errors"
@@ -54,7 +54,7 @@ func TestEntered(t *testing.T) {
 	h.process(331, 33, "left", "/user.slice", "bare")
 	for _, pid := range []uint32{314, 315} { // what is not known yet, and not the sandbox
 		in := map[uint32]uint32{314: 309, 315: 315}[pid]
-		if found, err := h.f.Entered(in, pid); err == nil || errors.Is(err, ErrNone) || errors.Is(err, ErrInner) {
+		if found, err := h.f.Entered(in, pid); err == nil || errors.Is(err, ErrNoContainer) || errors.Is(err, ErrInner) {
 			t.Errorf("%d, by %d: %+v, %v, which is final", in, pid, found, err)
 		}
 	}
@@ -66,7 +66,7 @@ func TestEntered(t *testing.T) {
 		{302, 302, "web", nil}, {300, 303, "web", nil}, {311, 311, "work", nil}, {309, 312, "work", nil},
 		{300, 300, "web", nil}, {304, 304, "", ErrInner}, {304, 306, "", ErrInner}, {300, 310, "", ErrInner}, {331, 331, "", nil},
 		{300, 305, "web", nil}, {300, 307, "web", nil}, {300, 313, "web", nil}, {308, 308, "web", nil}, // in another PID namespace, or cgroup, by now
-		{401, 401, "", ErrNone}, {500, 500, "", errMoved}, {600, 600, "", ErrNone}, {30, 30, "", ErrNone},
+		{401, 401, "", ErrNoContainer}, {500, 500, "", errMoved}, {600, 600, "", ErrNoContainer}, {30, 30, "", ErrNoContainer},
 	} {
 		in, err := h.f.Entered(c.in, c.pid)
 		if !errors.Is(err, c.err) || err == nil && (in.Container.Name != c.name || (c.name == "web") != (in.Main == 300)) {
@@ -75,7 +75,7 @@ func TestEntered(t *testing.T) {
 	}
 	require.NoError(t, os.Remove(h.dir+"/b/"+web+"/init.pid"))
 	for _, pid := range []uint32{302, 999} {
-		if in, err := h.f.Entered(pid, pid); err == nil || errors.Is(err, ErrNone) || errors.Is(err, ErrInner) {
+		if in, err := h.f.Entered(pid, pid); err == nil || errors.Is(err, ErrNoContainer) || errors.Is(err, ErrInner) {
 			t.Errorf("%d: %+v, %v, which is final", pid, in, err)
 		}
 	}

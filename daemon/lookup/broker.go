@@ -1,4 +1,4 @@
-package broker
+package lookup
 
 import (
 	"bytes"
@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Kind is a program that starts work for others.
-type Kind struct {
+// BrokerKind is a program that starts work for others.
+type BrokerKind struct {
 	Name string
 	// Servers are the file names of the parents of its work; what a server forks is a
 	// member's only if the member asked for it.
@@ -33,7 +33,7 @@ type Kind struct {
 // client is what members run to ask a broker. This table is all that is known of
 // brokers: a new one needs one more entry.
 type client struct {
-	kind  Kind
+	kind  BrokerKind
 	names []string // of its file
 	// verbs are the words of a command line that ask for work; none: each does.
 	verbs []string
@@ -51,18 +51,18 @@ type client struct {
 }
 
 var clients = []client{{
-	kind:  Kind{Name: "tmux", Servers: []string{"tmux"}, Before: []string{"utempter"}, Forks: true},
+	kind:  BrokerKind{Name: "tmux", Servers: []string{"tmux"}, Before: []string{"utempter"}, Forks: true},
 	names: []string{"tmux"},
 	verbs: []string{"new-session", "new", "new-window", "neww", "split-window", "splitw", "respawn-pane", "respawnp",
 		"respawn-window", "respawnw", "run-shell", "run", "if-shell", "if", "send-keys", "send", "display-popup", "popup", "pipe-pane", "pipep"},
 	takes:  []string{"-c", "-f", "-L", "-S", "-T"},
 	server: []string{"-L", "-S"},
 }, {
-	kind:  Kind{Name: "screen", Servers: []string{"screen"}, Before: []string{"utempter"}, Forks: true},
+	kind:  BrokerKind{Name: "screen", Servers: []string{"screen"}, Before: []string{"utempter"}, Forks: true},
 	names: []string{"screen"},
 	idle:  []string{"-ls", "-list", "-wipe", "-v", "-r", "-x"},
 }, {
-	kind:  Kind{Name: "systemd", Servers: []string{"systemd"}, Before: []string{"systemd-executor"}},
+	kind:  BrokerKind{Name: "systemd", Servers: []string{"systemd"}, Before: []string{"systemd-executor"}},
 	names: []string{"systemd-run"},
 	unit:  "--unit",
 	idle:  []string{"--scope", "--help", "-h", "--version"}, // a scope is entered by systemd-run itself
@@ -70,17 +70,17 @@ var clients = []client{{
 		"--slice", "--service-type", "--uid", "--gid", "--nice", "--working-directory", "--on-active", "--on-boot", "--on-startup",
 		"--on-unit-active", "--on-unit-inactive", "--on-calendar", "--path-property", "--socket-property", "--timer-property"},
 }, {
-	kind:  Kind{Name: "atd", Servers: []string{"atd"}, Later: true},
+	kind:  BrokerKind{Name: "atd", Servers: []string{"atd"}, Later: true},
 	names: []string{"at", "batch"},
 	idle:  []string{"-l", "-c", "-d", "-r", "-V"},
 	takes: []string{"-q", "-f", "-t"},
 }, {
-	kind:  Kind{Name: "cron", Servers: []string{"cron", "crond"}, Later: true},
+	kind:  BrokerKind{Name: "cron", Servers: []string{"cron", "crond"}, Later: true},
 	names: []string{"crontab"},
 	idle:  []string{"-l", "-r"},
 	takes: []string{"-u"},
 }, {
-	kind: Kind{Name: "docker", Servers: []string{"containerd-shim-runc-v2", "containerd-shim-runc-v1", "containerd-shim"},
+	kind: BrokerKind{Name: "docker", Servers: []string{"containerd-shim-runc-v2", "containerd-shim-runc-v1", "containerd-shim"},
 		// "/" is the file of runc's own process: a detached mount of its binary.
 		Before: []string{"runc", "runc_cloned", "crun", "/"}, Relays: true},
 	names: []string{"docker"},
@@ -89,13 +89,13 @@ var clients = []client{{
 	takes:     []string{"-c", "--context", "--config", "-H", "--host", "-l", "--log-level", "--tlscacert", "--tlscert", "--tlskey"},
 	container: "--name",
 }, {
-	kind:  Kind{Name: "sshd", Servers: []string{"sshd", "sshd-session"}, Relays: true},
+	kind:  BrokerKind{Name: "sshd", Servers: []string{"sshd", "sshd-session"}, Relays: true},
 	names: []string{"ssh"},
 	idle:  []string{"-V", "-G", "-Q"},
 }, {
 	// On a terminal a server that outlives it runs its tool calls, those of the user's other terminals too. None is
 	// attributed: a request is only reported.
-	kind:  Kind{Name: "codex", Shared: true, Relays: true},
+	kind:  BrokerKind{Name: "codex", Shared: true, Relays: true},
 	names: []string{"codex"}, serves: "--managed-daemon", alone: "--no-daemon",
 	idle: []string{
 		"exec",
@@ -131,9 +131,9 @@ var clients = []client{{
 		"--local-provider", "-p", "--profile", "-s", "--sandbox", "-C", "--cd", "--add-dir", "-a", "--ask-for-approval"},
 }}
 
-// Request is what a command line asks a broker for.
-type Request struct {
-	Kind      *Kind
+// BrokerRequest is what a command line asks a broker for.
+type BrokerRequest struct {
+	Kind      *BrokerKind
 	Server    string // as the command line names it
 	Unit      string // as the command line names it, with its suffix
 	Container string // as the command line names it
@@ -152,8 +152,8 @@ var execTakes = []string{"-e", "-u", "-w", "--detach-keys", "--env", "--env-file
 // maxWords bounds how much of a command line is looked at.
 const maxWords = 256
 
-// IsClient reports whether a program of that file may ask a broker.
-func IsClient(exe []byte) bool {
+// IsBrokerClient reports whether a program of that file may ask a broker.
+func IsBrokerClient(exe []byte) bool {
 	return byName[string(exe[bytes.LastIndexByte(exe, '/')+1:])] != nil
 }
 
@@ -168,23 +168,23 @@ var byName = func() map[string]*client {
 	return all
 }()
 
-// RequestOf reads the command line of a program, whose file is exe. The caller chooses
+// BrokerRequestOf reads the command line of a program, whose file is exe. The caller chooses
 // its words: they are a claim, not evidence.
-func RequestOf(exe string, argv []string) (e Request, ok bool) {
+func BrokerRequestOf(exe string, argv []string) (e BrokerRequest, ok bool) {
 	c := byName[path.Base(exe)]
 	if c == nil || len(argv) == 0 || slices.Index(argv, exe) > 0 { // a script only starts the client
 		return e, false
 	}
 	if container, command := c.exec(argv[1:]); len(command) > 0 {
-		return Request{Kind: &c.kind, Container: container, Command: CommandOf(command[0], command)}, true
+		return BrokerRequest{Kind: &c.kind, Container: container, Command: CommandOf(command[0], command)}, true
 	}
 	words := argv[1:min(len(argv), maxWords)]
-	e = Request{Kind: &c.kind}
+	e = BrokerRequest{Kind: &c.kind}
 	if e.Serves = c.serves != "" && slices.Contains(words, c.serves); e.Serves {
 		return e, true
 	}
 	if !c.asks(words) || c.alone != "" && slices.Contains(words, c.alone) {
-		return Request{}, false
+		return BrokerRequest{}, false
 	}
 	for _, name := range c.server {
 		if value := option(words, name, ""); value != "" {
@@ -201,15 +201,15 @@ func RequestOf(exe string, argv []string) (e Request, ok bool) {
 		e.Container, e.NewContainer = option(behind, c.container, ""), true
 	}
 	if c.kind.Name == "sshd" && !localhost(words) {
-		return Request{}, false
+		return BrokerRequest{}, false
 	}
 	return e, true
 }
 
 // Elsewhere reports that a server with this command line, that of the client which
 // started it, is not the one that the request names.
-func (e *Request) Elsewhere(exe string, argv []string) bool {
-	began, ok := RequestOf(exe, argv)
+func (e *BrokerRequest) Elsewhere(exe string, argv []string) bool {
+	began, ok := BrokerRequestOf(exe, argv)
 	option, _, _ := strings.Cut(e.Server, " ")
 	return ok && e.Server != "" && began.Server != e.Server && strings.HasPrefix(began.Server, option+" ")
 }

@@ -12,8 +12,8 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/holdings"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
-	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -184,7 +184,7 @@ func (a *Acts) plan(ctx context.Context, t *Target, c access.Caller, d *api.Plan
 	return nil
 }
 
-func heldBy(held resources.Held, id tracer.Identity) (ports []api.Port, locks []api.Lock) {
+func heldBy(held holdings.Held, id tracer.Identity) (ports []api.Port, locks []api.Lock) {
 	for i := range held.Ports {
 		if held.Ports[i].Holder == id {
 			ports = append(ports, held.Ports[i].Document())

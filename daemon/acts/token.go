@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lineage-ebpf/lineage/daemon/resources"
+	"github.com/lineage-ebpf/lineage/daemon/holdings"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -113,7 +113,7 @@ func (n *plan) broken(now []tracer.Process, command func(tracer.Identity) [16]by
 }
 
 // token names a plan: the same session, members and holdings give the same token.
-func token(of Subject, now []tracer.Process, held resources.Held) string {
+func token(of Subject, now []tracer.Process, held holdings.Held) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%d %v %q\n", uint64(of.Session), of.Root, of.Call)
 	for i := range now {

@@ -10,16 +10,15 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
-	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
 // aftermath is the state of the holdings after the end.
 type aftermath struct {
-	held            resources.Held // before
-	freed           resources.Freed
-	released, still []resources.Lock
+	held            Held // before
+	freed           Freed
+	released, still []Lock
 	writers         []tracer.Identity
 	unknown         []string
 }
@@ -65,10 +64,10 @@ func (h *Holdings) concluding(v registry.View, s *registry.Session, report *api.
 // atEnd is what the members of a session held when its end began. The last look also knows
 // processes that have exited since, or that were moved to another session, whose receipt has what
 // they hold.
-func atEnd(v registry.View, info *tracer.SessionInfo, its *held) resources.Held {
+func atEnd(v registry.View, info *tracer.SessionInfo, its *held) Held {
 	all := its.looked
-	all.Ports = slices.DeleteFunc(slices.Clone(all.Ports), func(p resources.Port) bool { return !untilEnd(v, info, p.Holder) })
-	all.Locks = slices.DeleteFunc(slices.Clone(all.Locks), func(l resources.Lock) bool { return !untilEnd(v, info, l.Holder) })
+	all.Ports = slices.DeleteFunc(slices.Clone(all.Ports), func(p Port) bool { return !untilEnd(v, info, p.Holder) })
+	all.Locks = slices.DeleteFunc(slices.Clone(all.Locks), func(l Lock) bool { return !untilEnd(v, info, l.Holder) })
 	all.Ports = its.sockets.held(all.Ports, info.EndedAt)
 	return all
 }
@@ -102,7 +101,7 @@ func (h *Holdings) cameFrom(v registry.View, id tracer.SessionID) map[tracer.Ses
 // have the output are named: others got it from the process that started the session,
 // and share it by right. Likewise a lock that the owner has open too is left out: the
 // members inherited it.
-func (h *Holdings) look(before resources.Held, output string, family map[tracer.SessionID]bool, owner tracer.Identity, wait time.Duration) *aftermath {
+func (h *Holdings) look(before Held, output string, family map[tracer.SessionID]bool, owner tracer.Identity, wait time.Duration) *aftermath {
 	a := &aftermath{held: before, unknown: before.Unknown}
 	ctx, cancel := context.WithTimeout(context.Background(), wait+collectAside)
 	defer cancel()
@@ -124,8 +123,8 @@ func (h *Holdings) look(before resources.Held, output string, family map[tracer.
 	}
 	if len(a.still) > 0 && owner != (tracer.Identity{}) {
 		inherited := h.reader.Of(ctx, []tracer.Identity{owner}).Locks
-		a.still = slices.DeleteFunc(a.still, func(l resources.Lock) bool {
-			return slices.ContainsFunc(inherited, func(o resources.Lock) bool { return o.Same(&l) })
+		a.still = slices.DeleteFunc(a.still, func(l Lock) bool {
+			return slices.ContainsFunc(inherited, func(o Lock) bool { return o.Same(&l) })
 		})
 	}
 	if output == "" {
@@ -161,7 +160,7 @@ func (h *Holdings) write(a *aftermath, report *api.Report) {
 		report.PortsTimeWait = append(report.PortsTimeWait, p)
 	}
 	for _, l := range a.released {
-		i := slices.IndexFunc(a.held.Locks, func(h resources.Lock) bool { return h.Kind == l.Kind && h.Path == l.Path })
+		i := slices.IndexFunc(a.held.Locks, func(h Lock) bool { return h.Kind == l.Kind && h.Path == l.Path })
 		if i >= 0 {
 			l.Holder, l.Waiting = a.held.Locks[i].Holder, a.held.Locks[i].Waiting
 		}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/registry"
-	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -54,7 +53,7 @@ func (h *Holdings) collect(id tracer.SessionID, limit time.Duration) {
 }
 
 // found hands what a look at a session found to the registry's goroutine, as far as one receipt names it.
-func (h *Holdings) found(id tracer.SessionID, now resources.Held, began uint64) {
+func (h *Holdings) found(id tracer.SessionID, now Held, began uint64) {
 	now.Fit(maxHeld, func(int) bool { return true })
 	h.o.Registry.Do(func(t registry.Tx) {
 		if s := t.Session(id); s != nil {

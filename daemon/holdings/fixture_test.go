@@ -10,7 +10,6 @@ import (
 
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/registry/registrytest"
-	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/internal/require"
@@ -63,13 +62,13 @@ func (f *fixture) holds(what string, s *registry.Session, want ...int) {
 }
 
 // now is what the members of a session hold.
-func (f *fixture) now(s *registry.Session) (all resources.Held) {
+func (f *fixture) now(s *registry.Session) (all Held) {
 	f.Helper()
 	f.registry.Update(func(tx registry.Tx) { all = f.Held(tx.View, s) })
 	return all
 }
 
-func addresses(h resources.Held) (all []string) {
+func addresses(h Held) (all []string) {
 	for _, p := range h.Ports {
 		all = append(all, p.String())
 	}

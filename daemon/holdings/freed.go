@@ -6,15 +6,14 @@ import (
 	"context"
 	"slices"
 
-	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
 // freed finds which ports are free now. Of those that no look found the kernel reports whether
 // their socket is still open; they have no Holder then.
-func (h *Holdings) freed(ctx context.Context, ports []resources.Port) resources.Freed {
+func (h *Holdings) freed(ctx context.Context, ports []Port) Freed {
 	open, err := stillOpen(h.o.Kernel, ports)
-	f := h.reader.Freed(ctx, slices.DeleteFunc(slices.Clone(ports), func(p resources.Port) bool { return slices.Contains(open, p) }))
+	f := h.reader.Freed(ctx, slices.DeleteFunc(slices.Clone(ports), func(p Port) bool { return slices.Contains(open, p) }))
 	if err != nil {
 		f.Unknown = append(f.Unknown, "ports: "+err.Error())
 	}
@@ -26,8 +25,8 @@ func (h *Holdings) freed(ctx context.Context, ports []resources.Port) resources.
 }
 
 // stillOpen returns those of the ports that only the kernel reported, and that are open.
-func stillOpen(k Kernel, ports []resources.Port) (open []resources.Port, err error) {
-	reported := slices.DeleteFunc(slices.Clone(ports), func(p resources.Port) bool { return p.Looked() })
+func stillOpen(k Kernel, ports []Port) (open []Port, err error) {
+	reported := slices.DeleteFunc(slices.Clone(ports), func(p Port) bool { return p.Looked() })
 	if len(reported) == 0 {
 		return nil, nil
 	}
@@ -43,7 +42,7 @@ func stillOpen(k Kernel, ports []resources.Port) (open []resources.Port, err err
 
 // holders finds the holders of the busy ports that no look found: the process that began to listen
 // may be dead.
-func (h *Holdings) holders(ctx context.Context, busy []resources.Port) (all []resources.Port, unknown []string) {
+func (h *Holdings) holders(ctx context.Context, busy []Port) (all []Port, unknown []string) {
 	for _, p := range busy {
 		if p.Looked() {
 			all = append(all, p)
@@ -51,9 +50,9 @@ func (h *Holdings) holders(ctx context.Context, busy []resources.Port) (all []re
 		}
 		found, _ := h.reader.Listeners(ctx, "tcp", p.Local.Port())
 		unknown = append(unknown, found.Unknown...)
-		same := slices.DeleteFunc(found.Ports, func(q resources.Port) bool { return !q.Same(&p) || q.Holder.IsZero() })
+		same := slices.DeleteFunc(found.Ports, func(q Port) bool { return !q.Same(&p) || q.Holder.IsZero() })
 		if len(same) == 0 {
-			same = []resources.Port{p}
+			same = []Port{p}
 		}
 		all = append(all, same...)
 	}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/registry"
-	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/lineage/memory"
@@ -50,7 +49,7 @@ type Options struct {
 // Holdings keeps up with what sessions hold.
 type Holdings struct {
 	o      Options
-	reader *resources.Reader
+	reader *Reader
 	ending chan tracer.SessionID // asks for what it holds now
 	work   system.PacedWork
 
@@ -67,10 +66,10 @@ type Holdings struct {
 
 // held is what a session's members held when they were last seen.
 type held struct {
-	looked  resources.Held // as of the last look; not changed in place
-	booked  int            // its size in bytes
-	sockets sockets        // reported by the kernel
-	output  string         // the pipe or socket that is its root's standard output
+	looked  Held    // as of the last look; not changed in place
+	booked  int     // its size in bytes
+	sockets sockets // reported by the kernel
+	output  string  // the pipe or socket that is its root's standard output
 	use     use
 
 	looking bool
@@ -80,7 +79,7 @@ type held struct {
 // New makes the holdings of no session; attach their hooks.
 func New(o Options) *Holdings {
 	h := &Holdings{
-		o: o, reader: resources.New(string(o.Proc), o.Kernel.Identify), ending: make(chan tracer.SessionID, 64), newSession: make(chan struct{}, 1),
+		o: o, reader: NewReader(string(o.Proc), o.Kernel.Identify), ending: make(chan tracer.SessionID, 64), newSession: make(chan struct{}, 1),
 		sessions: make(map[tracer.SessionID]*held), open: make(map[uint64]*socket), memory: memory.NewShare(maxMemory),
 	}
 	h.work = system.PacedWork{Least: cmp.Or(o.Every, period), Share: share, Elsewhere: h.reader.CPUElsewhere}
@@ -88,7 +87,7 @@ func New(o Options) *Holdings {
 }
 
 // Reader reads ports, locks and files of processes.
-func (h *Holdings) Reader() *resources.Reader { return h.reader }
+func (h *Holdings) Reader() *Reader { return h.reader }
 
 // Hooks are what the holdings attach to the registry.
 func (h *Holdings) Hooks() *registry.Hooks {
@@ -149,7 +148,7 @@ func (h *Holdings) Restore(_ registry.View, s *registry.Session, was registry.Pa
 
 // Held is what the members of a session hold: the TCP listeners that the kernel reported, the rest as
 // of the last look.
-func (h *Holdings) Held(_ registry.View, s *registry.Session) (all resources.Held) {
+func (h *Holdings) Held(_ registry.View, s *registry.Session) (all Held) {
 	if its := h.sessions[s.ID()]; its != nil {
 		all = its.looked
 		all.Ports = its.sockets.held(all.Ports, latest)
@@ -158,7 +157,7 @@ func (h *Holdings) Held(_ registry.View, s *registry.Session) (all resources.Hel
 }
 
 // Note notes what the members of a session hold, as found by a look that began at that boottime.
-func (h *Holdings) Note(_ registry.View, s *registry.Session, now resources.Held, began uint64) {
+func (h *Holdings) Note(_ registry.View, s *registry.Session, now Held, began uint64) {
 	if its, uid := h.sessions[s.ID()], s.Info().UID; its != nil {
 		h.memory.Book(uid, -its.booked)
 		its.seen(now, began, s.Info().State == tracer.StateActive)
@@ -168,8 +167,8 @@ func (h *Holdings) Note(_ registry.View, s *registry.Session, now resources.Held
 
 // seen takes the result of a look that began at that boottime. Once the end has begun nothing
 // is removed: a process that died during the look still held it when the end began.
-func (h *held) seen(now resources.Held, began uint64, active bool) {
-	now.Ports = slices.DeleteFunc(now.Ports, func(p resources.Port) bool { return h.sockets.closedSince(&p, began) })
+func (h *held) seen(now Held, began uint64, active bool) {
+	now.Ports = slices.DeleteFunc(now.Ports, func(p Port) bool { return h.sockets.closedSince(&p, began) })
 	if !active || len(now.Unknown) > 0 {
 		for _, p := range h.looked.Ports {
 			if !slices.Contains(now.Ports, p) {
@@ -177,7 +176,7 @@ func (h *held) seen(now resources.Held, began uint64, active bool) {
 			}
 		}
 		for _, l := range h.looked.Locks {
-			same := func(o resources.Lock) bool { return o.Holder == l.Holder && o.Kind == l.Kind && o.Path == l.Path }
+			same := func(o Lock) bool { return o.Holder == l.Holder && o.Kind == l.Kind && o.Path == l.Path }
 			if !slices.ContainsFunc(now.Locks, same) {
 				now.Locks = append(now.Locks, l)
 			}
@@ -194,7 +193,7 @@ func (h *Holdings) ports(v registry.View, s *registry.Session) []int {
 		return nil
 	}
 	family := v.Family(s.ID())
-	return its.sockets.numbers(slices.DeleteFunc(slices.Clone(its.looked.Ports), func(p resources.Port) bool {
+	return its.sockets.numbers(slices.DeleteFunc(slices.Clone(its.looked.Ports), func(p Port) bool {
 		n, ok := v.Graph().Node(p.Holder)
 		return ok && (n.State != lineage.Live || !slices.Contains(family, n.Session))
 	}))

@@ -16,7 +16,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
-	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -34,10 +33,10 @@ func TestLook(t *testing.T) {
 	defer file.Close()
 	me := tracer.Identity{PID: uint32(os.Getpid()), Start: 1}
 	h := newFixture(t)
-	h.reader = resources.New("/proc", func(pid uint32) (tracer.Identity, error) { return tracer.Identity{PID: pid, Start: 1}, nil })
+	h.reader = NewReader("/proc", func(pid uint32) (tracer.Identity, error) { return tracer.Identity{PID: pid, Start: 1}, nil })
 	held := h.reader.Of(t.Context(), []tracer.Identity{me})
-	held.Ports = slices.DeleteFunc(held.Ports, func(p resources.Port) bool { return p.Local.String() != l.Addr().String() })
-	held.Locks = slices.DeleteFunc(held.Locks, func(l resources.Lock) bool { return l.Path != file.Name() })
+	held.Ports = slices.DeleteFunc(held.Ports, func(p Port) bool { return p.Local.String() != l.Addr().String() })
+	held.Locks = slices.DeleteFunc(held.Locks, func(l Lock) bool { return l.Path != file.Name() })
 	if len(held.Ports) != 1 || len(held.Locks) != 1 {
 		t.Fatalf("%+v", held)
 	}
@@ -46,7 +45,7 @@ func TestLook(t *testing.T) {
 		t.Errorf("while it is shared: %+v", a.freed)
 	}
 	for owner, want := range map[tracer.Identity]int{{PID: 1, Start: 1}: 1, me: 0} {
-		if a := h.look(resources.Held{Locks: held.Locks}, "", nil, owner, time.Minute); len(a.still) != want {
+		if a := h.look(Held{Locks: held.Locks}, "", nil, owner, time.Minute); len(a.still) != want {
 			t.Errorf("locks that are held, with the owner %v: %+v", owner, a.still)
 		}
 	}
@@ -54,8 +53,8 @@ func TestLook(t *testing.T) {
 	if len(a.freed.Unknown) == 0 && a.freed.Busy[0].Holder != me {
 		t.Errorf("shared by %v, want %v", a.freed.Busy[0].Holder, me)
 	}
-	beside := resources.Port{Proto: "tcp", Local: netip.AddrPortFrom(netip.MustParseAddr("127.0.0.2"), held.Ports[0].Local.Port())}
-	if busy, _ := h.holders(t.Context(), []resources.Port{beside}); !slices.Equal(busy, []resources.Port{beside}) {
+	beside := Port{Proto: "tcp", Local: netip.AddrPortFrom(netip.MustParseAddr("127.0.0.2"), held.Ports[0].Local.Port())}
+	if busy, _ := h.holders(t.Context(), []Port{beside}); !slices.Equal(busy, []Port{beside}) {
 		t.Errorf("another address: %+v", busy)
 	}
 	waited := make(chan *aftermath)
@@ -154,8 +153,8 @@ func TestHeldAtEnd(t *testing.T) {
 	its := f.sessions[s.ID()]
 	for _, pid := range []uint32{100, 101, 102, 103, 104} {
 		id, name := f.k.Proc(pid).Identity, fmt.Sprint(pid)
-		its.looked.Ports = append(its.looked.Ports, resources.Port{Proto: "udp", Path: name, Holder: id})
-		its.looked.Locks = append(its.looked.Locks, resources.Lock{Kind: "flock", Path: name, Holder: id})
+		its.looked.Ports = append(its.looked.Ports, Port{Proto: "udp", Path: name, Holder: id})
+		its.looked.Locks = append(its.looked.Locks, Lock{Kind: "flock", Path: name, Holder: id})
 	}
 	at := func(ended uint64) (ports, locks []string) {
 		f.apply()
@@ -192,13 +191,13 @@ func TestHeldAtEnd(t *testing.T) {
 // TestSeen: once an end has begun nothing is removed, and before that only a complete
 // reading replaces the previous one.
 func TestSeen(t *testing.T) {
-	port := func(pid uint32) resources.Port {
-		return resources.Port{Proto: "unix", Path: "/a", Holder: tracer.Identity{PID: pid, Start: 1}}
+	port := func(pid uint32) Port {
+		return Port{Proto: "unix", Path: "/a", Holder: tracer.Identity{PID: pid, Start: 1}}
 	}
-	lock := func(pid uint32) resources.Lock {
-		return resources.Lock{Kind: "flock", Path: "/a", Holder: tracer.Identity{PID: pid, Start: 1}}
+	lock := func(pid uint32) Lock {
+		return Lock{Kind: "flock", Path: "/a", Holder: tracer.Identity{PID: pid, Start: 1}}
 	}
-	of := func(pids ...uint32) (h resources.Held) {
+	of := func(pids ...uint32) (h Held) {
 		for _, pid := range pids {
 			h.Ports, h.Locks = append(h.Ports, port(pid)), append(h.Locks, lock(pid))
 		}
@@ -209,7 +208,7 @@ func TestSeen(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		active bool
-		now    resources.Held
+		now    Held
 		want   int
 	}{
 		{"active", true, of(2), 1},
@@ -230,7 +229,7 @@ func TestSeen(t *testing.T) {
 func TestGoneHoldNothing(t *testing.T) {
 	f := newFixture(t)
 	s := f.registry.Session(100, 1000)
-	f.sessions[s.ID()].looked.Ports = []resources.Port{{Proto: "tcp", Local: netip.MustParseAddrPort("127.0.0.1:80")}}
+	f.sessions[s.ID()].looked.Ports = []Port{{Proto: "tcp", Local: netip.MustParseAddrPort("127.0.0.1:80")}}
 	for _, c := range []struct{ live, dying, ports int }{{1, 0, 1}, {0, 1, 1}, {0, 0, 0}} {
 		var d api.Session
 		f.registry.Update(func(tx registry.Tx) {
@@ -250,7 +249,7 @@ func TestPortsOfThoseWhoLeft(t *testing.T) {
 	s, other := f.registry.Session(100, 1000), f.registry.Session(200, 1000)
 	for pid := uint32(101); pid <= 104; pid++ {
 		f.k.Fork(100, pid, "lngtest-member")
-		p := resources.Port{Proto: "udp", Local: netip.AddrPortFrom(netip.IPv4Unspecified(), uint16(pid)), Holder: f.k.Proc(pid).Identity}
+		p := Port{Proto: "udp", Local: netip.AddrPortFrom(netip.IPv4Unspecified(), uint16(pid)), Holder: f.k.Proc(pid).Identity}
 		its := f.sessions[s.ID()]
 		its.looked.Ports = append(its.looked.Ports, p)
 		if pid < 104 { // the graph does not know the last one yet
@@ -295,9 +294,9 @@ func TestCameFrom(t *testing.T) {
 // all is free again when the sessions are gone.
 func TestMemory(t *testing.T) {
 	f := newFixture(t)
-	many := make([]resources.Lock, maxHeld+1)
+	many := make([]Lock, maxHeld+1)
 	for i := range many {
-		many[i] = resources.Lock{Kind: "file", Path: fmt.Sprintf("/%0255d", i)}
+		many[i] = Lock{Kind: "file", Path: fmt.Sprintf("/%0255d", i)}
 	}
 	var all []*registry.Session
 	note := func(uid uint32) (kept int) {
@@ -306,7 +305,7 @@ func TestMemory(t *testing.T) {
 		all = append(all, s)
 		f.registry.Update(func(tx registry.Tx) {
 			for range 2 {
-				f.Note(tx.View, s, resources.Held{Locks: slices.Clone(many)}, 0)
+				f.Note(tx.View, s, Held{Locks: slices.Clone(many)}, 0)
 			}
 		})
 		held := f.now(s)
@@ -327,7 +326,7 @@ func TestMemory(t *testing.T) {
 	if len(report.HoldsUnknown) != 1 {
 		t.Errorf("a receipt without room: %+v", report)
 	}
-	left := resources.Freed{Busy: make([]resources.Port, 1), Waits: make([]resources.Wait, 1)}
+	left := Freed{Busy: make([]Port, 1), Waits: make([]Wait, 1)}
 	f.write(&aftermath{freed: left, still: many[:1], unknown: []string{"a", "b"}}, report)
 	if len(report.HoldsUnknown) != 2 || len(report.PortsBusy)+len(report.PortsTimeWait)+len(report.LocksHeld) != 3 {
 		t.Errorf("a receipt after a look that could not read all: %+v", report)

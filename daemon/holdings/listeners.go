@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/lineage-ebpf/lineage/daemon/registry"
-	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -69,8 +68,8 @@ func (h *Holdings) close(v registry.View, k *socket, at uint64) {
 }
 
 // unport removes from what the last look found a port at which no socket of the session is open now.
-func (h *held) unport(k *resources.Port) {
-	h.looked.Ports = slices.DeleteFunc(slices.Clone(h.looked.Ports), func(p resources.Port) bool { return k.Same(&p) && !h.sockets.isOpen(&p) })
+func (h *held) unport(k *Port) {
+	h.looked.Ports = slices.DeleteFunc(slices.Clone(h.looked.Ports), func(p Port) bool { return k.Same(&p) && !h.sockets.isOpen(&p) })
 }
 
 // sampled follows processes that changed their session, and takes the kernel's list when events may
@@ -131,7 +130,7 @@ func (h *Holdings) relist(v registry.View) error {
 }
 
 // Listening returns the sockets at a TCP port, if the members that began to listen are alive.
-func (h *Holdings) Listening(v registry.View, port uint16) (all []resources.Port) {
+func (h *Holdings) Listening(v registry.View, port uint16) (all []Port) {
 	for _, k := range h.open {
 		if k.port.Local.Port() != port {
 			continue

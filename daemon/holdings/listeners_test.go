@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/registry"
-	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -77,8 +76,8 @@ func TestListenersAndLooks(t *testing.T) {
 	f.apply()
 	p := f.open[1].port
 	p.Netns = 7
-	look := func() resources.Held {
-		return resources.Held{Ports: []resources.Port{p, {Proto: "udp", Local: p.Local, Holder: p.Holder}}}
+	look := func() Held {
+		return Held{Ports: []Port{p, {Proto: "udp", Local: p.Local, Holder: p.Holder}}}
 	}
 	note := func(began uint64) { f.registry.Update(func(tx registry.Tx) { f.Note(tx.View, s, look(), began) }) }
 	began := f.o.Clock.Boottime()
@@ -134,7 +133,7 @@ func TestListenersAtEnd(t *testing.T) {
 	f.k.Listen(200, 9, "127.0.0.1:3") // somebody else has it by now
 	f.apply()
 	want := []string{"tcp 127.0.0.1:3", "tcp 127.0.0.1:6", "tcp 127.0.0.1:4"}
-	var held resources.Held
+	var held Held
 	f.registry.Update(func(tx registry.Tx) {
 		info := s.Info()
 		held = atEnd(tx.View, &info, f.sessions[s.ID()])
@@ -144,7 +143,7 @@ func TestListenersAtEnd(t *testing.T) {
 	}
 	freed := f.freed(t.Context(), held.Ports)
 	busy, _ := f.holders(t.Context(), freed.Busy) // nobody knows the holder
-	if got := addresses(resources.Held{Ports: freed.Ports}); !slices.Equal(got, want[:2]) || len(busy) != 1 || busy[0].String() != want[2] {
+	if got := addresses(Held{Ports: freed.Ports}); !slices.Equal(got, want[:2]) || len(busy) != 1 || busy[0].String() != want[2] {
 		t.Errorf("freed %v, busy %v", got, busy)
 	}
 	f.k.Fail("Listeners", errors.New("not now"))
@@ -183,7 +182,7 @@ func TestRehouse(t *testing.T) {
 	f.k.Listen(101, 1, "127.0.0.1:1")
 	f.apply()
 	to := f.registry.Create(tracer.SessionSpec{Root: f.k.Proc(101).Identity, KeptFrom: from.ID(), MaxLifetime: time.Hour})
-	f.sessions[from.ID()].looked.Ports = []resources.Port{f.open[1].port} // of the last look
+	f.sessions[from.ID()].looked.Ports = []Port{f.open[1].port} // of the last look
 	_, err := f.registry.R.Resync(registry.CauseNone)
 	require.NoError(t, err)
 	if f.holds("from", from); len(f.now(from).Ports) != 0 {
@@ -201,7 +200,7 @@ func TestRehouse(t *testing.T) {
 func TestSocketsBounded(t *testing.T) {
 	var s sockets
 	for n := range 4 * maxSockets {
-		k := &socket{id: uint64(n), port: resources.Port{Proto: "tcp", Local: netip.AddrPortFrom(netip.IPv4Unspecified(), uint16(n+1))}}
+		k := &socket{id: uint64(n), port: Port{Proto: "tcp", Local: netip.AddrPortFrom(netip.IPv4Unspecified(), uint16(n+1))}}
 		if s.add(k); n < 2*maxSockets {
 			s.close(k, 1)
 		}

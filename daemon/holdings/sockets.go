@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -23,7 +22,7 @@ const (
 // passed are found only by looks at procfs.
 type socket struct {
 	id    uint64           // the kernel's, while it is open
-	port  resources.Port   // the number is 0 if the kernel chose it too late to report it: a look finds it
+	port  Port             // the number is 0 if the kernel chose it too late to report it: a look finds it
 	home  tracer.SessionID // of its process
 	since uint64           // boottime, ns
 
@@ -66,7 +65,7 @@ func (s *sockets) tidy(now uint64) {
 }
 
 // isOpen reports whether a socket is open at that port.
-func (s *sockets) isOpen(p *resources.Port) bool {
+func (s *sockets) isOpen(p *Port) bool {
 	for _, k := range s.open {
 		if k.port.Same(p) {
 			return true
@@ -76,12 +75,12 @@ func (s *sockets) isOpen(p *resources.Port) bool {
 }
 
 // closedSince reports whether the socket that a look found there was closed after the look began.
-func (s *sockets) closedSince(p *resources.Port, began uint64) bool {
+func (s *sockets) closedSince(p *Port, began uint64) bool {
 	return slices.ContainsFunc(s.closed, func(k *socket) bool { return k.closed >= began && k.port.Same(p) }) && !s.isOpen(p)
 }
 
 // numbers returns the ports that a look found and those that are open, in ascending order.
-func (s *sockets) numbers(looked []resources.Port) (all []int) {
+func (s *sockets) numbers(looked []Port) (all []int) {
 	for _, p := range s.held(looked, latest) {
 		if n := int(p.Local.Port()); n != 0 && !slices.Contains(all, n) {
 			all = append(all, n)
@@ -96,7 +95,7 @@ const latest = math.MaxUint64
 
 // held adds to the ports that a look found those that were open at a time. What was closed before, if
 // only a moment, is not held: a server that tries an address closes it again.
-func (s *sockets) held(looked []resources.Port, at uint64) []resources.Port {
+func (s *sockets) held(looked []Port, at uint64) []Port {
 	ports := slices.Clone(looked)
 	for _, k := range s.open {
 		ports = k.addTo(ports)
@@ -106,13 +105,13 @@ func (s *sockets) held(looked []resources.Port, at uint64) []resources.Port {
 			ports = k.addTo(ports)
 		}
 	}
-	slices.SortFunc(ports, resources.ComparePorts)
+	slices.SortFunc(ports, ComparePorts)
 	return ports
 }
 
 // addTo adds the port if no look found it: a look knows more about it.
-func (k *socket) addTo(ports []resources.Port) []resources.Port {
-	if k.port.Local.Port() == 0 || len(ports) >= maxSockets || slices.ContainsFunc(ports, func(p resources.Port) bool { return k.port.Same(&p) }) {
+func (k *socket) addTo(ports []Port) []Port {
+	if k.port.Local.Port() == 0 || len(ports) >= maxSockets || slices.ContainsFunc(ports, func(p Port) bool { return k.port.Same(&p) }) {
 		return ports
 	}
 	return append(ports, k.port)

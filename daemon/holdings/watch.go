@@ -10,7 +10,6 @@ import (
 
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
-	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -163,7 +162,7 @@ func (h *Holdings) reread(ctx context.Context, id tracer.SessionID, before, now 
 			held.Locks = append(held.Locks, l)
 		}
 	}
-	slices.SortFunc(held.Ports, resources.ComparePorts)
+	slices.SortFunc(held.Ports, ComparePorts)
 	if len(held.Unknown) > 0 {
 		for _, p := range stirred {
 			delete(now, p)
@@ -177,7 +176,7 @@ func (h *Holdings) reread(ctx context.Context, id tracer.SessionID, before, now 
 }
 
 // looked is what the last look at a session found.
-func (h *Holdings) looked(id tracer.SessionID) (all resources.Held) {
+func (h *Holdings) looked(id tracer.SessionID) (all Held) {
 	h.o.Registry.Do(func(registry.Tx) {
 		if its := h.sessions[id]; its != nil {
 			all = its.looked
@@ -223,7 +222,7 @@ func (h *Holdings) lookForClients(ctx context.Context, id tracer.SessionID, stir
 
 // LookForClients looks now whether clients use the ports of a session.
 func (h *Holdings) LookForClients(ctx context.Context, id tracer.SessionID) {
-	var ports []resources.Port
+	var ports []Port
 	if h.o.Registry.Read(func(v registry.View) {
 		if s := v.Session(id); s != nil {
 			ports = h.Held(v, s).Ports

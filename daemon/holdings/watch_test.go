@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/registry"
-	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -38,14 +37,14 @@ func TestPass(t *testing.T) {
 		if !f.pass(t.Context()) {
 			t.Error("no session")
 		}
-		return slices.ContainsFunc(f.now(s).Ports, func(p resources.Port) bool { return p.Proto == "udp" && int(p.Local.Port()) == port })
+		return slices.ContainsFunc(f.now(s).Ports, func(p Port) bool { return p.Proto == "udp" && int(p.Local.Port()) == port })
 	}
 	runs := func(pid uint32) { k.Edit(pid, func(p *kerneltest.Proc) { p.CPUTime++ }) }
 	file, err := os.Create(filepath.Join(t.TempDir(), "x.lock"))
 	require.NoError(t, err)
 	defer file.Close()
 	locks := func() bool {
-		return slices.ContainsFunc(f.now(s).Locks, func(l resources.Lock) bool { return l.Path == file.Name() })
+		return slices.ContainsFunc(f.now(s).Locks, func(l Lock) bool { return l.Path == file.Name() })
 	}
 
 	first, a := open()
@@ -107,7 +106,7 @@ func TestPassAgain(t *testing.T) {
 		}
 		var holds [2]bool
 		for i, s := range both {
-			holds[i] = slices.ContainsFunc(f.now(s).Ports, func(p resources.Port) bool { return p.Local.String() == c.LocalAddr().String() })
+			holds[i] = slices.ContainsFunc(f.now(s).Ports, func(p Port) bool { return p.Local.String() == c.LocalAddr().String() })
 		}
 		if got := fmt.Sprintf("outer %v, inner %v", holds[0], holds[1]); got != step.want {
 			t.Errorf("identified: %v, %d bytes booked: %s, want %s", step.refused, step.booked, got, step.want)

@@ -10,8 +10,8 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/holdings"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
-	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -68,6 +68,6 @@ func (h *processes) add(v registry.View, d *api.Orphans, x *registry.Session, c 
 	}
 	record := v.Record(x)
 	d.Items = v.Encoder().Orphans(d.Items, record, c)
-	calls, more := document.Calls(v.Encoder(), record, resources.PortNumbers(h.Holdings.Held(v, x).Ports), c)
+	calls, more := document.Calls(v.Encoder(), record, holdings.PortNumbers(h.Holdings.Held(v, x).Ports), c)
 	d.Calls, d.MoreCalls = append(d.Calls, calls...), d.MoreCalls+more
 }

@@ -15,9 +15,9 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/holdings"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
-	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -60,24 +60,24 @@ func (h *processes) whyPort(w http.ResponseWriter, r *http.Request, c access.Cal
 
 // reported adds members that listen but that procfs did not show: there was no time, or a process
 // may not be read.
-func (h *processes) reported(c access.Caller, found []resources.Port, port uint16) []resources.Port {
-	listening, err := registry.AskFor(h.Registry, c, func(v registry.View) []resources.Port { return h.Holdings.Listening(v, port) })
+func (h *processes) reported(c access.Caller, found []holdings.Port, port uint16) []holdings.Port {
+	listening, err := registry.AskFor(h.Registry, c, func(v registry.View) []holdings.Port { return h.Holdings.Listening(v, port) })
 	if err != nil {
 		return found
 	}
 	for _, p := range listening {
-		held := func(q resources.Port) bool { return q.Same(&p) && !q.Holder.IsZero() }
+		held := func(q holdings.Port) bool { return q.Same(&p) && !q.Holder.IsZero() }
 		if slices.ContainsFunc(found, held) {
 			continue
 		}
-		found = slices.DeleteFunc(found, func(q resources.Port) bool { return q.Same(&p) })
+		found = slices.DeleteFunc(found, func(q holdings.Port) bool { return q.Same(&p) })
 		found = append(found, p)
 	}
 	return found
 }
 
 func (h *processes) whyPath(w http.ResponseWriter, r *http.Request, c access.Caller, q url.Values) error {
-	f := resources.Wanted{Path: q.Get("path")}
+	f := holdings.Wanted{Path: q.Get("path")}
 	var err error
 	for name, to := range map[string]*uint64{"device": &f.Device, "inode": &f.Inode} {
 		if q.Has(name) && err == nil {
@@ -96,8 +96,8 @@ func (h *processes) whyPath(w http.ResponseWriter, r *http.Request, c access.Cal
 
 // found is what was asked for, with its holders.
 type found struct {
-	resources.Held
-	files []resources.File
+	holdings.Held
+	files []holdings.File
 	waits int
 }
 
@@ -165,8 +165,8 @@ const maxItems = 64
 // holder is a process with what it holds of what was asked for.
 type holder struct {
 	id tracer.Identity
-	resources.Held
-	files []resources.File
+	holdings.Held
+	files []holdings.File
 }
 
 // holders lists the processes that hold something of it.

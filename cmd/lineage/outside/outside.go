@@ -20,7 +20,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
-	"github.com/lineage-ebpf/lineage/daemon/resources"
+	"github.com/lineage-ebpf/lineage/daemon/holdings"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
@@ -134,7 +134,7 @@ func (h Host) Orphans(ctx context.Context) (orphans []text.HostOrphan, unknown [
 	}
 	ctx, cancel := context.WithTimeout(ctx, readTime)
 	defer cancel()
-	held := resources.New(string(h.Proc), h.identify).Of(ctx, ids)
+	held := holdings.NewReader(string(h.Proc), h.identify).Of(ctx, ids)
 	for i := range held.Ports {
 		at, ok := of[held.Ports[i].Holder.PID]
 		if !ok || held.Ports[i].Proto == "unix" {

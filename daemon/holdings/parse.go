@@ -1,6 +1,6 @@
 //go:build linux
 
-package resources
+package holdings
 
 import (
 	"bufio"
@@ -20,24 +20,24 @@ const (
 	listening = 0x0a
 )
 
-// socket is one line of /proc/net/{tcp,tcp6,udp,udp6}.
-type socket struct {
+// resourcesSocket is one line of /proc/net/{tcp,tcp6,udp,udp6}.
+type resourcesSocket struct {
 	local netip.AddrPort
 	state uint8
 	inode uint64 // 0: the kernel's own, or closed by every process
 }
 
 // parseSocket reads such a line, past the header.
-func parseSocket(line string) (socket, error) {
+func parseSocket(line string) (resourcesSocket, error) {
 	if f := strings.Fields(line); len(f) >= 10 {
 		local, ok := parseAddr(f[1])
 		state, err := strconv.ParseUint(f[3], 16, 8)
 		inode, noInode := strconv.ParseUint(f[9], 10, 64)
 		if ok && err == nil && noInode == nil {
-			return socket{local, uint8(state), inode}, nil
+			return resourcesSocket{local, uint8(state), inode}, nil
 		}
 	}
-	return socket{}, fmt.Errorf("socket %q: %w", line, errMalformed)
+	return resourcesSocket{}, fmt.Errorf("socket %q: %w", line, errMalformed)
 }
 
 // acceptCon marks a unix socket that listens.

@@ -1,6 +1,6 @@
 //go:build linux
 
-package resources
+package holdings
 
 import (
 	"context"
@@ -166,7 +166,7 @@ func (r *Reader) Holders(ctx context.Context, w Wanted) (files []File, held Held
 			if err := who(); err != nil {
 				return err
 			}
-			f := File{Path: memory.ShortPath(d.link), Access: access(info.flags), Holder: id}
+			f := File{Path: memory.ShortPath(d.link), Access: resourcesAccess(info.flags), Holder: id}
 			if !slices.Contains(files, f) {
 				files = append(files, f)
 			}
@@ -269,7 +269,7 @@ func (m *matcher) device(p *process, mount uint64) (string, error) {
 	return m.mounts[mount], err
 }
 
-func access(flags int64) string {
+func resourcesAccess(flags int64) string {
 	if flags < 0 {
 		return ""
 	}
@@ -337,7 +337,7 @@ func (r *Reader) writes(ctx context.Context, id tracer.Identity, output string, 
 			return nil
 		}
 		info, err := d.info()
-		writes = writes || err == nil && access(info.flags) != "read"
+		writes = writes || err == nil && resourcesAccess(info.flags) != "read"
 		return nil
 	})
 	return writes, err

@@ -1,6 +1,6 @@
 //go:build linux
 
-package resources
+package holdings
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 // A process of which procfs does not answer is named as unknown; others are read.
 func TestStuckProcess(t *testing.T) {
 	stuck := procfstest.Stuck(t)
-	r := New("/proc", func(pid uint32) (tracer.Identity, error) { return tracer.Identity{PID: pid, Start: 1}, nil })
+	r := NewReader("/proc", func(pid uint32) (tracer.Identity, error) { return tracer.Identity{PID: pid, Start: 1}, nil })
 	r.sameFiles = func(int, int) (bool, error) { return true, nil }
 	f, err := os.Create(t.TempDir() + "/lngtest.lock")
 	require.NoError(t, err)

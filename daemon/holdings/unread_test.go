@@ -1,6 +1,6 @@
 //go:build linux
 
-package resources
+package holdings
 
 import (
 	"bytes"
@@ -41,7 +41,7 @@ func TestUnread(t *testing.T) {
 
 // Of locks beyond what is read of /proc/locks it is not said that they are released.
 func TestTooManyLocks(t *testing.T) {
-	r, line := New(t.TempDir(), nil), "1: FLOCK  ADVISORY  WRITE 9609 fe:00:10027045 0 EOF\n"
+	r, line := NewReader(t.TempDir(), nil), "1: FLOCK  ADVISORY  WRITE 9609 fe:00:10027045 0 EOF\n"
 	require.NoError(t, os.WriteFile(filepath.Join(r.Root, "locks"), bytes.Repeat([]byte(line), maxTable/len(line)+1), 0o600))
 	released, held, unknown := r.Released(t.Context(), []Lock{{Kind: "flock", Path: "/a", key: "flock write 1 fe:00:1 0-EOF"}})
 	if len(released)+len(held) != 0 || !slices.Equal(unknown, []string{"locks: " + errMany.Error()}) {

@@ -1,6 +1,6 @@
 //go:build linux
 
-package resources
+package holdings
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func reader() *Reader { return New("/proc", identify) }
+func reader() *Reader { return NewReader("/proc", identify) }
 
 func of(t *testing.T, hs ...*holder) Held {
 	t.Helper()

@@ -1,6 +1,6 @@
 //go:build linux
 
-package resources
+package holdings
 
 import (
 	"context"
@@ -53,8 +53,8 @@ type Reader struct {
 	elsewhere atomic.Int64 // see CPUElsewhere
 }
 
-// New reads the procfs at root.
-func New(root string, identify func(uint32) (tracer.Identity, error)) *Reader {
+// NewReader reads the procfs at root.
+func NewReader(root string, identify func(uint32) (tracer.Identity, error)) *Reader {
 	return &Reader{Root: root, Identify: identify, sameFiles: kcmpFiles}
 }
 

@@ -1,6 +1,6 @@
 //go:build linux
 
-package resources
+package holdings
 
 import (
 	"context"
@@ -129,7 +129,7 @@ func (p *process) table(ctx context.Context, proto string, each func(line string
 }
 
 // add notes a socket and reports whether it listens.
-func (n *network) add(sk socket, proto string, netns uint64) bool {
+func (n *network) add(sk resourcesSocket, proto string, netns uint64) bool {
 	open := uint8(listening)
 	if strings.HasPrefix(proto, "udp") {
 		open = closed

@@ -1,6 +1,6 @@
 //go:build linux
 
-package resources
+package holdings
 
 import (
 	"context"
@@ -31,7 +31,7 @@ func tree(t *testing.T, files map[string]string) *Reader {
 		}
 		require.NoError(t, err)
 	}
-	r := New(root, identifyIn(root))
+	r := NewReader(root, identifyIn(root))
 	r.sameFiles = func(int, int) (bool, error) { return false, nil }
 	return r
 }

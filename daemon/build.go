@@ -21,7 +21,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/keep"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/marks"
-	"github.com/lineage-ebpf/lineage/daemon/recent"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
 	"github.com/lineage-ebpf/lineage/daemon/selfcheck"
@@ -65,8 +64,8 @@ func (h Host) build(p parts, o Options) *Service {
 	s.selfCheck = selfcheck.New(selfcheck.Options{
 		Ground: ground, Command: o.Canary, Every: r.Started().Daemon.SelfCheck.Std(), Self: p.self,
 	})
-	s.Ring = recent.New(h.Clock.Boottime()/1000, recent.Size)
-	s.Recorder = history.New(history.Options{Ground: ground, Ring: s.Ring, Journal: p.journal, Boot: p.bootID, Redact: r.Redact})
+	s.Ring = history.NewRing(h.Clock.Boottime()/1000, history.RingSize)
+	s.Recorder = history.NewRecorder(history.Options{Ground: ground, Ring: s.Ring, Journal: p.journal, Boot: p.bootID, Redact: r.Redact})
 	archive := history.NewArchive(s.Recorder, s.Access)
 	find := lookup.New(lookup.Options{Ground: ground, Access: s.Access, Containers: containers})
 	lines := stream.Lines{

@@ -11,7 +11,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/holdings"
 	"github.com/lineage-ebpf/lineage/daemon/httpapi"
-	"github.com/lineage-ebpf/lineage/daemon/recent"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
 	"github.com/lineage-ebpf/lineage/daemon/selfcheck"
@@ -60,7 +59,7 @@ type Service struct {
 	Access      *access.Access
 	Attribution *attribution.Attribution
 	Recorder    *history.Recorder
-	Ring        *recent.Ring
+	Ring        *history.Ring
 	selfCheck   *selfcheck.Check
 	status      *status.Status
 	start       *status.Start

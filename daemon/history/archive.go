@@ -12,7 +12,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
-	"github.com/lineage-ebpf/lineage/daemon/journal"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -41,7 +40,7 @@ func (a *Archive) unread(err error) bool {
 
 // Past is an ended session.
 type Past struct {
-	journal.Session
+	Session
 	doc   api.Session // as the caller may read it
 	saved bool        // it is from memory, and the history has it too
 }
@@ -74,7 +73,7 @@ func (a *Archive) Find(ctx context.Context, word string, c access.Caller, v acce
 	if a.unread(err) {
 		return nil, missing
 	}
-	var refused *journal.Session
+	var refused *Session
 	for i := range rows {
 		row := &rows[i]
 		if row.Ended.IsZero() {
@@ -96,7 +95,7 @@ func (a *Archive) Find(ctx context.Context, word string, c access.Caller, v acce
 }
 
 // decodePast decodes a row, without what c may not read.
-func decodePast(row *journal.Session, c access.Caller) (*Past, error) {
+func decodePast(row *Session, c access.Caller) (*Past, error) {
 	p := &Past{Session: *row}
 	if err := json.Unmarshal(row.Doc, &p.doc); err != nil {
 		return nil, fmt.Errorf("read session %s of the history: %w", row.Word, err)
@@ -107,7 +106,7 @@ func decodePast(row *journal.Session, c access.Caller) (*Past, error) {
 
 // Scope is a session of the history as access sees it. It has no members any longer, so
 // it is not in its own chain: another session may have its id now.
-func (a *Archive) Scope(ctx context.Context, row *journal.Session) access.Scope {
+func (a *Archive) Scope(ctx context.Context, row *Session) access.Scope {
 	scope := access.Scope{UID: row.UID, Name: row.Name}
 	if row.Boot == a.r.Boot {
 		scope.Chain, _ = a.Line(ctx, row) // what is known of it
@@ -117,7 +116,7 @@ func (a *Archive) Scope(ctx context.Context, row *journal.Session) access.Scope 
 }
 
 // Line is a session of the history, then those that it was nested in, from the inside out.
-func (a *Archive) Line(ctx context.Context, row *journal.Session) (ids []tracer.SessionID, err error) {
+func (a *Archive) Line(ctx context.Context, row *Session) (ids []tracer.SessionID, err error) {
 	for ids = []tracer.SessionID{row.ID}; row != nil && row.Parent != 0 && len(ids) < registry.MaxDepth; {
 		ids = append(ids, row.Parent)
 		if row, err = a.r.Journal.Session(ctx, row.Boot, row.Parent); err != nil {

@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/daemon/journal"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/lineage"
@@ -114,7 +113,7 @@ func (r *Recorder) askProcesses(b *batch, ids []lineage.ID, all bool) {
 // process adds a process to the batch. A live session keeps a limited number of dead
 // processes on disk, as the graph does.
 func (r *Recorder) process(b *batch, n *lineage.Node, needed, all bool) {
-	p := journal.Process{PID: n.ID.PID, Start: n.ID.Start, Session: n.Session}
+	p := Process{PID: n.ID.PID, Start: n.ID.Start, Session: n.Session}
 	if needed {
 		r.rows[n.ID] = true
 	} else if !all {

@@ -11,17 +11,16 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
-	"github.com/lineage-ebpf/lineage/daemon/journal"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 )
 
 // A next is opaque to callers: it says where a page ended.
-func formatPlace(p journal.Place) string {
+func formatPlace(p Place) string {
 	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d.%d", p.Ended, p.ID))
 }
 
 // ParsePlace decodes where the next page begins.
-func ParsePlace(text string) (p journal.Place, err error) {
+func ParsePlace(text string) (p Place, err error) {
 	b, err := base64.RawURLEncoding.DecodeString(text)
 	if err == nil {
 		_, err = fmt.Sscanf(string(b), "%d.%d", &p.Ended, &p.ID)
@@ -39,7 +38,7 @@ func ParsePlace(text string) (p journal.Place, err error) {
 // Ended is a page of the ended sessions that c may read: those of the history, and
 // those in memory that it does not have yet or cannot have. A member sees sessions
 // nested in its own, if they are in memory.
-func (a *Archive) Ended(ctx context.Context, q journal.Query, c access.Caller) (*api.Sessions, error) {
+func (a *Archive) Ended(ctx context.Context, q Query, c access.Caller) (*api.Sessions, error) {
 	if c.UID != 0 && !c.Group && c.Member == 0 {
 		q.UID = &c.UID
 	}
@@ -47,7 +46,7 @@ func (a *Archive) Ended(ctx context.Context, q journal.Query, c access.Caller) (
 	if err != nil {
 		return nil, err
 	}
-	var rows []journal.Session
+	var rows []Session
 	if c.Member == 0 {
 		page := q
 		page.Limit++ // to see whether there are more
@@ -90,7 +89,7 @@ func (a *Archive) Ended(ctx context.Context, q journal.Query, c access.Caller) (
 // AddEnded adds the newest ended sessions to a list, and sorts it by start; Next is for
 // the history.
 func (a *Archive) AddEnded(ctx context.Context, d *api.Sessions, name string, c access.Caller) error {
-	ended, err := a.Ended(ctx, journal.Query{Name: name, Limit: api.MaxPage}, c)
+	ended, err := a.Ended(ctx, Query{Name: name, Limit: api.MaxPage}, c)
 	if err != nil {
 		return err
 	}
@@ -111,11 +110,11 @@ func (a *Archive) AddEnded(ctx context.Context, d *api.Sessions, name string, c 
 }
 
 // endedInMemory returns the ended sessions in memory that q selects.
-func (a *Archive) endedInMemory(q journal.Query, c access.Caller) (all []Past, err error) {
+func (a *Archive) endedInMemory(q Query, c access.Caller) (all []Past, err error) {
 	err = a.r.Registry.ReadFor(c, func(v registry.View) {
 		for _, x := range v.Ended() {
 			ended := a.r.Clock.Wall(x.Emptied())
-			p := Past{Session: journal.Session{Boot: a.r.Boot, ID: x.ID(), Ended: *ended}}
+			p := Past{Session: Session{Boot: a.r.Boot, ID: x.ID(), Ended: *ended}}
 			if !p.Place().Behind(q.Before) || !q.Since.IsZero() && ended.Before(q.Since) ||
 				!q.Until.IsZero() && ended.After(q.Until) ||
 				q.Name != "" && x.Info().Name != q.Name || !access.Decide(c, access.Read, v.Scope(x)).Allow {

@@ -18,7 +18,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/daemon/history"
-	"github.com/lineage-ebpf/lineage/daemon/journal"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/internal/require"
@@ -264,7 +263,7 @@ func TestHistoryOfMembers(t *testing.T) {
 	}
 	// An id of another boot does not match the sessions of this one.
 	for boot, want := range map[string]bool{"b1": true, "b0": false} {
-		row := journal.Session{Boot: boot, Parent: w.ID(s.ID)}
+		row := history.Session{Boot: boot, Parent: w.ID(s.ID)}
 		scope := history.NewArchive(w.Service.Recorder, w.Service.Access).Scope(t.Context(), &row)
 		if d := access.Decide(access.Caller{Member: w.ID(s.ID)}, access.End, scope); d.Allow != want {
 			t.Errorf("nested in boot %s: %+v, want %v", boot, d, want)

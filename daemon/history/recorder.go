@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/document"
-	"github.com/lineage-ebpf/lineage/daemon/journal"
-	"github.com/lineage-ebpf/lineage/daemon/recent"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/lineage"
@@ -24,7 +22,7 @@ const recordChunk = 256
 // Options of New.
 type Options struct {
 	registry.Ground
-	Ring    *recent.Ring
+	Ring    *Ring
 	Journal Store
 	Boot    string
 	Redact  func(argv []string) []string // hides secrets
@@ -46,7 +44,7 @@ type Recorder struct {
 	next     uint64                    // the first event that is not written
 	sessions map[tracer.SessionID]bool // to be written
 	touched  map[lineage.ID]bool       // processes named in events
-	over     []journal.Session         // sessions that ended while no daemon ran
+	over     []Session                 // sessions that ended while no daemon ran
 	rows     map[lineage.ID]bool       // live processes that the file has
 	dead     map[tracer.SessionID]int  // dead processes that the file has, by live session
 	done     chan struct{}
@@ -73,8 +71,8 @@ type marks struct {
 	letGo   []tracer.SessionID        // dissolved: their rows are deleted
 }
 
-// New makes a recorder of what the registry has; attach its hooks.
-func New(o Options) *Recorder {
+// NewRecorder makes a recorder of what the registry has; attach its hooks.
+func NewRecorder(o Options) *Recorder {
 	return &Recorder{
 		Options:  o,
 		pauses:   pauses{250 * time.Millisecond, 4, 5 * time.Second},
@@ -98,7 +96,7 @@ func (r *Recorder) Hooks() *registry.Hooks {
 		},
 		Forgotten: func(_ registry.View, s *registry.Session) {
 			if !s.Closed() {
-				if len(r.marks.letGo) < recent.Size {
+				if len(r.marks.letGo) < RingSize {
 					r.marks.letGo = append(r.marks.letGo, s.ID())
 				}
 				r.wake()
@@ -146,7 +144,7 @@ func (r *Recorder) End() {
 // fails, all of it stays to be written: the events in the ring as long as it holds
 // them, the rest as a note of what it is about.
 func (r *Recorder) flush(limit time.Duration) {
-	for began := time.Now(); time.Since(began) < limit && r.turn(journal.MaxBlock-1); { // and a gap
+	for began := time.Now(); time.Since(began) < limit && r.turn(MaxBlock-1); { // and a gap
 	}
 }
 
@@ -173,17 +171,17 @@ const maxPiece = 4 << 20
 
 // write writes a batch in pieces, which are not cancelled half-way: the journal bounds itself. The
 // first one has the receipts, so that no process has the room that they need.
-func (r *Recorder) write(b *journal.Batch) error {
-	pieces := []journal.Batch{{Sessions: b.Sessions, LetGo: b.LetGo}}
+func (r *Recorder) write(b *Batch) error {
+	pieces := []Batch{{Sessions: b.Sessions, LetGo: b.LetGo}}
 	for left := b.Processes; len(left) > 0; {
 		n, bytes := 0, 0
 		for ; n < len(left) && bytes < maxPiece; n++ {
 			bytes += len(left[n].Doc)
 		}
-		pieces = append(pieces, journal.Batch{Processes: left[:n]})
+		pieces = append(pieces, Batch{Processes: left[:n]})
 		left = left[n:]
 	}
-	pieces = append(pieces, journal.Batch{Gone: b.Gone, Events: b.Events})
+	pieces = append(pieces, Batch{Gone: b.Gone, Events: b.Events})
 	for i := range pieces {
 		pieces[i].Zero, pieces[i].Spare = b.Zero, r.spare
 		if err := r.Journal.Write(context.Background(), &pieces[i]); err != nil {
@@ -205,20 +203,20 @@ func (r *Recorder) spare(pid uint32, start uint64, session tracer.SessionID) boo
 
 // batch is what is written together, and what to note afterwards.
 type batch struct {
-	journal.Batch
+	Batch
 	next uint64
 	lost uint64
-	past []journal.Process // of live sessions, and dead from now on
+	past []Process // of live sessions, and dead from now on
 }
 
 // batch gathers what is new; more: there is more than one batch takes.
 func (r *Recorder) batch(most uint64) (b *batch, more bool) {
-	b = &batch{Batch: journal.Batch{Zero: r.Clock.Zero(), Sessions: r.over}}
-	buf := make([]recent.Event, min(r.Ring.End()-r.next, most))
+	b = &batch{Batch: Batch{Zero: r.Clock.Zero(), Sessions: r.over}}
+	buf := make([]RecentEvent, min(r.Ring.End()-r.next, most))
 	n, first, _ := r.Ring.Read(r.next, buf)
-	b.Events = make([]journal.Record, 0, n+1)
+	b.Events = make([]Record, 0, n+1)
 	if b.lost = first - r.next; b.lost > 0 && n > 0 {
-		gap := journal.Record{Seq: first - 1, Event: tracer.Event{Type: tracer.EventLost, Time: buf[0].Time, Count: b.lost}}
+		gap := Record{Seq: first - 1, Event: tracer.Event{Type: tracer.EventLost, Time: buf[0].Time, Count: b.lost}}
 		b.Events = append(b.Events, gap)
 	}
 	hidden, full := make(map[*lineage.Image]*lineage.Image), uint64(n) == most
@@ -238,7 +236,7 @@ var rowless = []tracer.EventType{tracer.EventReaped, tracer.EventListen, tracer.
 
 // record converts an event for the file, without its secrets, and notes what it changes. Events that share
 // a command line share it in hidden, too.
-func (r *Recorder) record(x *recent.Event, hidden map[*lineage.Image]*lineage.Image) journal.Record {
+func (r *Recorder) record(x *RecentEvent, hidden map[*lineage.Image]*lineage.Image) Record {
 	ev := x.Event
 	if ev.Session != 0 {
 		if ev.Type == tracer.EventExit || ev.Type == tracer.EventSession {
@@ -255,7 +253,7 @@ func (r *Recorder) record(x *recent.Event, hidden map[*lineage.Image]*lineage.Im
 		return hidden[img]
 	}
 	ev.Image, ev.Was = hide(ev.Image), hide(ev.Was)
-	rec := journal.Record{Seq: x.Seq, Event: ev}
+	rec := Record{Seq: x.Seq, Event: ev}
 	if x.Subject != nil {
 		rec.Subject, _ = json.Marshal(document.RedactedSession(x.Subject, r.Redact)) // plain structs
 	}
@@ -301,7 +299,7 @@ func (r *Recorder) keep(b *batch) {
 		r.sessions[b.Sessions[i].ID] = true
 	}
 	for i := range b.Processes {
-		if len(r.touched) < recent.Size {
+		if len(r.touched) < RingSize {
 			r.touched[lineage.ID{PID: b.Processes[i].PID, Start: b.Processes[i].Start}] = true
 		}
 	}

@@ -12,8 +12,6 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/lineage-ebpf/lineage/daemon/journal"
-	"github.com/lineage-ebpf/lineage/daemon/recent"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/registry/registrytest"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
@@ -25,9 +23,9 @@ import (
 func newRecorder(t *testing.T) (r *Recorder, execs func(n int)) {
 	t.Helper()
 	f := registrytest.New(t)
-	ring := recent.New(1, recent.Size)
-	j := journal.Open(filepath.Join(t.TempDir(), "history.db"), journal.Options{Boot: "boot"})
-	r = New(Options{Ground: f.Ground(), Ring: ring, Journal: j, Boot: "boot", Redact: policy.Default().Redact})
+	ring := NewRing(1, RingSize)
+	j := OpenJournal(filepath.Join(t.TempDir(), "history.db"), JournalOptions{Boot: "boot"})
+	r = NewRecorder(Options{Ground: f.Ground(), Ring: ring, Journal: j, Boot: "boot", Redact: policy.Default().Redact})
 	f.R.Attach(ring.Hooks(), r.Hooks())
 	t.Cleanup(j.Close)
 	f.Run()
@@ -80,14 +78,14 @@ func TestRecorderLetsGo(t *testing.T) {
 func TestRecorderTurn(t *testing.T) {
 	r, execs := newRecorder(t)
 	first := r.next
-	execs(3 * journal.MaxBlock)
+	execs(3 * MaxBlock)
 	if r.flush(0); r.next != first {
 		t.Errorf("%d events in a turn that was over", r.next-first)
 	}
-	if r.flush(time.Nanosecond); r.next-first >= 2*journal.MaxBlock {
+	if r.flush(time.Nanosecond); r.next-first >= 2*MaxBlock {
 		t.Errorf("%d events in a turn for one batch", r.next-first)
 	}
-	if r.flush(time.Minute); r.next-first < 3*journal.MaxBlock {
+	if r.flush(time.Minute); r.next-first < 3*MaxBlock {
 		t.Errorf("%d events when there was time for all", r.next-first)
 	}
 }
@@ -104,7 +102,7 @@ func TestLongSubjects(t *testing.T) {
 			tx.Apply(append([]tracer.Event{long}, slices.Repeat([]tracer.Event{active}, 400)...))
 		}
 	}))
-	if more := r.turn(journal.MaxBlock - 1); !more || r.next-first > 200 {
+	if more := r.turn(MaxBlock - 1); !more || r.next-first > 200 {
 		t.Errorf("more %v, %d events", more, r.next-first)
 	}
 	if r.flush(time.Minute); r.next-first != 401 {
@@ -117,7 +115,7 @@ func TestMarksInStorm(t *testing.T) {
 	r, execs := newRecorder(t)
 	r.flush(time.Minute)
 	first := r.next
-	execs(2 * journal.MaxBlock)
+	execs(2 * MaxBlock)
 	save(r)
 	if more := r.turn(recordChunk); !more || unsaved(r) != 0 || r.next-first != recordChunk {
 		t.Errorf("more %v, %d sessions unsaved, %d events", more, unsaved(r), r.next-first)
@@ -144,9 +142,9 @@ func TestRecorderAllocates(t *testing.T) {
 	}) / turns; n > 16<<10 {
 		t.Errorf("%d bytes a turn", n)
 	}
-	execs(journal.MaxBlock - 1)
-	const event = unsafe.Sizeof(recent.Event{}) + unsafe.Sizeof(journal.Record{})
-	if n := allocated(func() { r.batch(journal.MaxBlock - 1) }) / (journal.MaxBlock - 1); n > uint64(event)*5/4 {
+	execs(MaxBlock - 1)
+	const event = unsafe.Sizeof(RecentEvent{}) + unsafe.Sizeof(Record{})
+	if n := allocated(func() { r.batch(MaxBlock - 1) }) / (MaxBlock - 1); n > uint64(event)*5/4 {
 		t.Errorf("%d bytes an event, which takes %d", n, event)
 	}
 }
@@ -205,12 +203,12 @@ func TestRecorderEndsLate(t *testing.T) {
 	r.Begin()
 	r.End()
 	read := func() error {
-		_, err := r.Journal.Ended(t.Context(), journal.Query{Limit: 1})
+		_, err := r.Journal.Ended(t.Context(), Query{Limit: 1})
 		return err
 	}
 	if err := read(); err != nil {
 		t.Errorf("it was closed while it was written: %v", err)
 	}
 	close(free)
-	require.Eventually(t, "it is closed", func() bool { return errors.Is(read(), journal.ErrUnusable) }) // it is closed
+	require.Eventually(t, "it is closed", func() bool { return errors.Is(read(), ErrUnusable) }) // it is closed
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/daemon/journal"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/enforcer"
@@ -30,8 +29,8 @@ const rememberTimeout = 5 * time.Second
 
 // Open opens the history of the instance. If it cannot be used, that is reported, and
 // nothing stops.
-func Open(path, boot string, maxAge time.Duration, maxBytes int64, c registry.Clock, log zerolog.Logger) *journal.Journal {
-	return journal.Open(path, journal.Options{
+func Open(path, boot string, maxAge time.Duration, maxBytes int64, c registry.Clock, log zerolog.Logger) *Journal {
+	return OpenJournal(path, JournalOptions{
 		Boot: boot, MaxAge: maxAge, MaxBytes: maxBytes,
 		Now: func() time.Time { return c.Zero().Add(time.Duration(c.Boottime())) }, // the clock of what is written
 		Changed: func(err error, aside string) {
@@ -108,7 +107,7 @@ func (r *Recorder) Remember(receipts map[string]*api.Report) error {
 
 // decodeNodes leaves out what cannot be decoded: its checksum was right, so another
 // version wrote it. Processes of one tool call share it, as they did, so that all learn of its end.
-func decodeNodes(processes []journal.Process) []lineage.Node {
+func decodeNodes(processes []Process) []lineage.Node {
 	nodes := make([]lineage.Node, 0, len(processes))
 	calls := make(map[string][]*lineage.Call) // by id
 	containers := make(map[lineage.Container]*lineage.Container)
@@ -149,7 +148,7 @@ func share(c *lineage.Claim, met map[string][]*lineage.Call) {
 // overWithoutUs closes a session that ended while no daemon ran, or of which the previous one was killed before
 // it had written more than the audit log's receipt, which may be of an older one with this id. A restart of the
 // host proves that no process of it lives; without one nothing is proven.
-func (r *Recorder) overWithoutUs(ctx context.Context, row *journal.Session, logged *api.Report) journal.Session {
+func (r *Recorder) overWithoutUs(ctx context.Context, row *Session, logged *api.Report) Session {
 	reason, verdict := ReasonUntracked, api.VerdictUnknown
 	why := "the kernel's record of it was removed while no daemon ran; whether its members are alive is unknown"
 	if row.Boot != r.Boot {

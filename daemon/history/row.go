@@ -10,14 +10,13 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
-	"github.com/lineage-ebpf/lineage/daemon/journal"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 )
 
 // row is a session on its way into the history: copied in the registry's
 // goroutine, encoded outside of it.
 type row struct {
-	journal.Session
+	Session
 	doc    api.Session
 	report *api.Report
 	memory []registry.Part
@@ -26,7 +25,7 @@ type row struct {
 func (r *Recorder) rowOf(v registry.View, s *registry.Session) row {
 	info, c := s.Info(), v.Encoder().Clock
 	x := row{doc: v.Document(s, access.Caller{}), report: s.Receipt(), memory: v.Memory(s)}
-	x.Session = journal.Session{
+	x.Session = Session{
 		Boot: r.Boot, ID: info.ID, Word: x.doc.ID, Name: x.doc.Name, UID: uint32(x.doc.UID), Parent: info.Parent,
 		Zero: c.Zero(), Started: c.Zero().Add(time.Duration(info.Created)),
 	}

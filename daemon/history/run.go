@@ -7,13 +7,12 @@ import (
 	"errors"
 	"time"
 
-	"github.com/lineage-ebpf/lineage/daemon/journal"
 	"github.com/lineage-ebpf/lineage/daemon/system"
 )
 
 func (r *Recorder) run(ctx context.Context) {
 	defer close(r.done)
-	if err := r.Journal.Check(ctx); err != nil && !errors.Is(err, journal.ErrUnusable) && ctx.Err() == nil {
+	if err := r.Journal.Check(ctx); err != nil && !errors.Is(err, ErrUnusable) && ctx.Err() == nil {
 		r.Log.Error().Err(err).Str(system.KeyPath, r.Journal.Path()).Msg("history not checked")
 	}
 	work := system.PacedWork{Share: r.pauses.share}

@@ -6,31 +6,30 @@ import (
 	"context"
 	"time"
 
-	"github.com/lineage-ebpf/lineage/daemon/journal"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// Store is the part of a [journal.Journal] that the history needs.
+// Store is the part of a [Journal] that the history needs.
 type Store interface {
 	Path() string
 	Degraded() []string
-	Stats() journal.Stats
+	Stats() Stats
 	Due() bool
 	Check(ctx context.Context) error
-	Write(ctx context.Context, b *journal.Batch) error
+	Write(ctx context.Context, b *Batch) error
 	Close()
 
-	Live(ctx context.Context) ([]journal.Session, error)
-	Ended(ctx context.Context, q journal.Query) ([]journal.Session, error)
-	After(ctx context.Context, number int64) (*journal.Session, int64, error)
+	Live(ctx context.Context) ([]Session, error)
+	Ended(ctx context.Context, q Query) ([]Session, error)
+	After(ctx context.Context, number int64) (*Session, int64, error)
 	Newest(ctx context.Context) (int64, error)
-	Find(ctx context.Context, word string) ([]journal.Session, error)
-	Session(ctx context.Context, boot string, id tracer.SessionID) (*journal.Session, error)
-	Nested(ctx context.Context, boot string, parent tracer.SessionID) ([]journal.Session, error)
-	Processes(ctx context.Context, boot string, session tracer.SessionID) ([]journal.Process, error)
-	Process(ctx context.Context, boot string, pid uint32, start uint64) (*journal.Process, error)
-	Listeners(ctx context.Context, port uint16, at time.Time) ([]journal.Listener, error)
+	Find(ctx context.Context, word string) ([]Session, error)
+	Session(ctx context.Context, boot string, id tracer.SessionID) (*Session, error)
+	Nested(ctx context.Context, boot string, parent tracer.SessionID) ([]Session, error)
+	Processes(ctx context.Context, boot string, session tracer.SessionID) ([]Process, error)
+	Process(ctx context.Context, boot string, pid uint32, start uint64) (*Process, error)
+	Listeners(ctx context.Context, port uint16, at time.Time) ([]Listener, error)
 	First(ctx context.Context) (time.Time, error)
 	Last(ctx context.Context, boot string) (time.Time, error)
-	Next(ctx context.Context, after int64, since time.Time, boot string, from uint64) (*journal.Block, error)
+	Next(ctx context.Context, after int64, since time.Time, boot string, from uint64) (*Block, error)
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
-	"github.com/lineage-ebpf/lineage/daemon/journal"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -43,7 +42,7 @@ func (a *Archive) Identity(ctx context.Context, text string, missing error) (tra
 func (a *Archive) why(ctx context.Context, boot string, id tracer.Identity, c access.Caller, missing error) (*api.Why, error) {
 	j := a.r.Journal
 	found, err := j.Process(ctx, boot, id.PID, id.Start)
-	var row *journal.Session
+	var row *Session
 	if err == nil && found != nil {
 		row, err = j.Session(ctx, boot, found.Session)
 	}
@@ -76,16 +75,16 @@ func (a *Archive) why(ctx context.Context, boot string, id tracer.Identity, c ac
 }
 
 // Listeners returns the members that listened on a TCP port at a time, the last that began first.
-func (a *Archive) Listeners(ctx context.Context, port uint16, at time.Time) []journal.Listener {
+func (a *Archive) Listeners(ctx context.Context, port uint16, at time.Time) []Listener {
 	all, err := a.r.Journal.Listeners(ctx, port, at)
 	a.unread(err)
 	return all
 }
 
 // Current reports whether a listener is one of this boot, which memory may know.
-func (a *Archive) Current(l *journal.Listener) bool { return l.Boot == a.r.Boot }
+func (a *Archive) Current(l *Listener) bool { return l.Boot == a.r.Boot }
 
 // WhyListener answers why for a process that only the history has.
-func (a *Archive) WhyListener(ctx context.Context, l *journal.Listener, c access.Caller) (*api.Why, error) {
+func (a *Archive) WhyListener(ctx context.Context, l *Listener, c access.Caller) (*api.Why, error) {
 	return a.why(ctx, l.Boot, l.Process, c, api.NewError(api.CodeNotFound, "pid "+document.Ref(l.Process).String()+": no such process", ""))
 }

@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/daemon/journal"
-	"github.com/lineage-ebpf/lineage/daemon/recent"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/internal/require"
@@ -24,7 +22,7 @@ func TestWriteFails(t *testing.T) {
 	r, execs := newRecorder(t)
 	execs(1)
 	good := r.Journal
-	r.Journal = journal.Open(filepath.Join("/proc/self/nothing", "history.db"), journal.Options{Boot: "boot", Now: func() time.Time { return time.Time{} }})
+	r.Journal = OpenJournal(filepath.Join("/proc/self/nothing", "history.db"), JournalOptions{Boot: "boot", Now: func() time.Time { return time.Time{} }})
 	if b, _ := r.batch(recordChunk); len(b.Sessions) != 1 {
 		t.Fatalf("%d sessions to write", len(b.Sessions))
 	} else if err := r.write(&b.Batch); err == nil {
@@ -47,8 +45,8 @@ func TestWriteFails(t *testing.T) {
 func TestGap(t *testing.T) {
 	r, execs := newRecorder(t)
 	first := r.next
-	execs(recent.Size + 10)
-	lost := r.Ring.End() - first - recent.Size
+	execs(RingSize + 10)
+	lost := r.Ring.End() - first - RingSize
 	r.flush(time.Minute)
 	b, err := r.Journal.Next(t.Context(), 0, time.Time{}, "", 0)
 	if err != nil || b == nil {
@@ -71,8 +69,8 @@ func (h held) Sessions() ([]tracer.SessionInfo, error) { return h.all, nil }
 func TestAnotherBoot(t *testing.T) {
 	r, _ := newRecorder(t)
 	doc := []byte(`{"id":"7"}`)
-	row := journal.Session{Boot: "b0", ID: 7, Word: "7", Name: "old", Zero: time.Unix(1, 0), Started: time.Unix(2, 0), Doc: doc, State: []byte(`{}`)}
-	require.NoError(t, r.Journal.Write(t.Context(), &journal.Batch{Sessions: []journal.Session{row}}))
+	row := Session{Boot: "b0", ID: 7, Word: "7", Name: "old", Zero: time.Unix(1, 0), Started: time.Unix(2, 0), Doc: doc, State: []byte(`{}`)}
+	require.NoError(t, r.Journal.Write(t.Context(), &Batch{Sessions: []Session{row}}))
 	r.Kernel = held{r.Kernel, []tracer.SessionInfo{{ID: 7}}}
 	require.NoError(t, r.Remember(nil))
 	if len(r.over) != 1 || r.over[0].Boot != "b0" || !bytes.Contains(r.over[0].Report, []byte(ReasonReboot)) {

@@ -13,7 +13,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/history"
-	"github.com/lineage-ebpf/lineage/daemon/journal"
 )
 
 // getHistory lists ended sessions, the newest first, page by page; or it gives one receipt after the other.
@@ -22,7 +21,7 @@ func (h *sessions) getHistory(w http.ResponseWriter, r *http.Request, c access.C
 		d, err := h.receiptAfter(r.Context(), q.Get("after"), c)
 		return send(w, http.StatusOK, d, err)
 	}
-	x := journal.Query{Limit: api.DefaultPage}
+	x := history.Query{Limit: api.DefaultPage}
 	if x.Since, x.Until, err = between(q); err != nil {
 		return err
 	}

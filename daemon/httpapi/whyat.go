@@ -12,7 +12,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
-	"github.com/lineage-ebpf/lineage/daemon/journal"
+	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
 )
 
@@ -65,7 +65,7 @@ func (h *processes) whyPortAt(w http.ResponseWriter, r *http.Request, c access.C
 }
 
 // whyListener answers from memory, else from the history.
-func (h *processes) whyListener(ctx context.Context, l *journal.Listener, c access.Caller) (*api.Why, error) {
+func (h *processes) whyListener(ctx context.Context, l *history.Listener, c access.Caller) (*api.Why, error) {
 	if !h.Archive.Current(l) {
 		return h.Archive.WhyListener(ctx, l, c)
 	}

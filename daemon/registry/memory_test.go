@@ -11,7 +11,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
-	"github.com/lineage-ebpf/lineage/daemon/recent"
+	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/lineage"
@@ -100,7 +100,7 @@ func TestMemoryIsBack(t *testing.T) {
 				_, err := tx.Create(tracer.SessionSpec{Root: root.Identity, UID: 1000})
 				require.NoError(t, err)
 			}))
-			for range recent.Size / 2 / registry.MaxEnded {
+			for range history.RingSize / 2 / registry.MaxEnded {
 				pid++
 				w.K.Fork(root.PID, pid, "lngtest")
 				w.K.Exit(pid, 0)

@@ -13,7 +13,6 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/history"
-	"github.com/lineage-ebpf/lineage/daemon/journal"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -21,8 +20,8 @@ import (
 // disk is what several daemons in turn have of the history: rows in memory. It can fail, be full, and tear.
 type disk struct {
 	mu        sync.Mutex
-	sessions  map[tracer.SessionID]journal.Session
-	processes map[lineage.ID]journal.Process
+	sessions  map[tracer.SessionID]history.Session
+	processes map[lineage.ID]history.Process
 	failing   bool // no batch is written, no row is read
 	full      bool // of a batch, only sessions are written
 	ends      map[tracer.SessionID][]api.Verdict
@@ -32,7 +31,7 @@ var errDisk = errors.New("the disk failed")
 
 func newDisk() *disk {
 	return &disk{
-		sessions: make(map[tracer.SessionID]journal.Session), processes: make(map[lineage.ID]journal.Process),
+		sessions: make(map[tracer.SessionID]history.Session), processes: make(map[lineage.ID]history.Process),
 		ends: make(map[tracer.SessionID][]api.Verdict),
 	}
 }
@@ -46,13 +45,13 @@ type store struct {
 
 func (s *store) Path() string                { return "memory" }
 func (s *store) Degraded() []string          { return nil }
-func (s *store) Stats() (none journal.Stats) { return none }
+func (s *store) Stats() (none history.Stats) { return none }
 func (s *store) Due() bool                   { return true }
 func (s *store) Check(context.Context) error { return nil }
 func (s *store) Close()                      {}
 
 // Write is one transaction.
-func (s *store) Write(_ context.Context, b *journal.Batch) error {
+func (s *store) Write(_ context.Context, b *history.Batch) error {
 	d := s.d
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -61,7 +60,7 @@ func (s *store) Write(_ context.Context, b *journal.Batch) error {
 	}
 	for _, id := range b.LetGo {
 		delete(d.sessions, id)
-		maps.DeleteFunc(d.processes, func(_ lineage.ID, p journal.Process) bool { return p.Session == id })
+		maps.DeleteFunc(d.processes, func(_ lineage.ID, p history.Process) bool { return p.Session == id })
 	}
 	for i := range b.Sessions {
 		x := b.Sessions[i]
@@ -85,7 +84,7 @@ func (s *store) Write(_ context.Context, b *journal.Batch) error {
 	return nil
 }
 
-func (s *store) Live(context.Context) (all []journal.Session, err error) {
+func (s *store) Live(context.Context) (all []history.Session, err error) {
 	s.d.mu.Lock()
 	defer s.d.mu.Unlock()
 	if s.d.failing {
@@ -99,16 +98,16 @@ func (s *store) Live(context.Context) (all []journal.Session, err error) {
 	return all, nil
 }
 
-func (s *store) Session(_ context.Context, _ string, id tracer.SessionID) (*journal.Session, error) {
+func (s *store) Session(_ context.Context, _ string, id tracer.SessionID) (*history.Session, error) {
 	s.d.mu.Lock()
 	defer s.d.mu.Unlock()
 	if x, found := s.d.sessions[id]; found && !s.d.failing {
 		return &x, nil
 	}
-	return nil, journal.ErrUnusable
+	return nil, history.ErrUnusable
 }
 
-func (s *store) Processes(_ context.Context, _ string, id tracer.SessionID) (all []journal.Process, err error) {
+func (s *store) Processes(_ context.Context, _ string, id tracer.SessionID) (all []history.Process, err error) {
 	s.d.mu.Lock()
 	defer s.d.mu.Unlock()
 	if s.d.failing {
@@ -119,12 +118,12 @@ func (s *store) Processes(_ context.Context, _ string, id tracer.SessionID) (all
 			all = append(all, p)
 		}
 	}
-	slices.SortFunc(all, func(a, b journal.Process) int { return int(a.PID) - int(b.PID) })
+	slices.SortFunc(all, func(a, b history.Process) int { return int(a.PID) - int(b.PID) })
 	return all, nil
 }
 
 func (s *store) Last(context.Context, string) (time.Time, error) {
-	return time.Time{}, journal.ErrUnusable
+	return time.Time{}, history.ErrUnusable
 }
 
 // tear loses rows, and cuts others, as a file that was damaged and set aside.

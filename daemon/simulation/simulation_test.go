@@ -22,7 +22,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/attribution"
 	"github.com/lineage-ebpf/lineage/daemon/history"
-	"github.com/lineage-ebpf/lineage/daemon/recent"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
 	"github.com/lineage-ebpf/lineage/enforcer"
@@ -140,8 +139,8 @@ func (x *sim) start() error {
 	ruled := rules.Options{Ground: ground, Rules: p, Enforcer: e, Audit: func(access.AuditRecord) {}}
 	steward := rules.New(ruled)
 	handed := attribution.New(attribution.Options{Options: ruled, Steward: steward, Files: x.dir, Self: self})
-	ring := recent.New(x.clock.Boottime()/1000, recent.Size)
-	recorder := history.New(history.Options{
+	ring := history.NewRing(x.clock.Boottime()/1000, history.RingSize)
+	recorder := history.NewRecorder(history.Options{
 		Ground: ground, Ring: ring, Journal: x.store, Boot: "boot", Redact: func(argv []string) []string { return argv },
 	})
 	r.Attach(steward.Hooks(), handed.Hooks(), ring.Hooks(), recorder.Hooks(), x.hooks())

@@ -19,7 +19,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
-	"github.com/lineage-ebpf/lineage/daemon/recent"
+	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/stream"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
@@ -82,7 +82,7 @@ func TestCrowdOfReaders(t *testing.T) {
 	}
 	crowded := took(first + ends*members)
 	grown := inUse() - before
-	if limit := int64(readers)*perReader + 2*recent.Bytes; grown > limit {
+	if limit := int64(readers)*perReader + 2*history.Bytes; grown > limit {
 		t.Errorf("the heap grew by %d KiB, allowed are %d", grown>>10, limit>>10)
 	}
 	// More than the kernel buffers for a reader that does not read.

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/lineage-ebpf/lineage/daemon/document"
-	"github.com/lineage-ebpf/lineage/daemon/recent"
+	"github.com/lineage-ebpf/lineage/daemon/history"
 
 	"github.com/lineage-ebpf/lineage/daemon/access"
 )
@@ -33,7 +33,7 @@ type line struct {
 
 // line is an event, with the time of a clock, as a caller may see it. Callers differ only in what
 // they see of command lines: of one user, else it is made for each of them.
-func (l *encodedEvents) line(k document.Clock, r *recent.Event, c access.Caller) ([]byte, error) {
+func (l *encodedEvents) line(k document.Clock, r *history.RecentEvent, c access.Caller) ([]byte, error) {
 	if r.Subject != nil || r.Was != nil && r.WasUID != r.UID {
 		return encode(k, r, c)
 	}
@@ -54,7 +54,7 @@ func (l *encodedEvents) line(k document.Clock, r *recent.Event, c access.Caller)
 	return text, err
 }
 
-func encode(k document.Clock, r *recent.Event, c access.Caller) ([]byte, error) {
+func encode(k document.Clock, r *history.RecentEvent, c access.Caller) ([]byte, error) {
 	ev := document.Event(k, r.Seq, &r.Event, c)
 	if r.Subject != nil {
 		ev.Subject = document.ReadableSession(r.Subject, c)
@@ -65,12 +65,12 @@ func encode(k document.Clock, r *recent.Event, c access.Caller) ([]byte, error) 
 // turns are taken by readers of the events before they read and encode, and returned
 // before they write: however many readers there are, only this many at once use a
 // processor for it, and the registry gets another one. Each turn has its own memory.
-type turns chan []recent.Event
+type turns chan []history.RecentEvent
 
 func newTurns() turns {
 	t := make(turns, max(1, runtime.GOMAXPROCS(0)/2))
 	for range cap(t) {
-		t <- make([]recent.Event, turnRecords)
+		t <- make([]history.RecentEvent, turnRecords)
 	}
 	return t
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
-	"github.com/lineage-ebpf/lineage/daemon/recent"
+	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -24,7 +24,7 @@ func TestRecentLines(t *testing.T) {
 	root, other := access.Caller{UID: 0}, access.Caller{UID: 1}
 	redacted := 0
 	group := access.Caller{UID: 2, Group: true, Redact: func([]string) []string { redacted++; return []string{"x", "--hidden"} }}
-	r := recent.Event{Seq: 7}
+	r := history.RecentEvent{Seq: 7}
 	r.Type, r.UID, r.Image = tracer.EventBirth, 1000, &lineage.Image{Exe: "/bin/x", Argv: []string{"x", "--secret"}}
 	get := func(c access.Caller) []byte {
 		b, err := lines.line(clock, &r, c)

@@ -13,7 +13,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
-	"github.com/lineage-ebpf/lineage/daemon/recent"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -22,7 +21,7 @@ import (
 type Options struct {
 	Lines
 	Registry *registry.Registry
-	Ring     *recent.Ring
+	Ring     *history.Ring
 	Find     *lookup.Finder
 	Archive  *history.Archive
 	BootID   string

@@ -14,7 +14,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
-	"github.com/lineage-ebpf/lineage/daemon/recent"
+	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
@@ -194,16 +194,16 @@ func TestReaderFellOff(t *testing.T) {
 	w.K.Exec(100, "/bin/mark", "mark\x00")
 	var from uint64
 	w.Until(func() bool {
-		buf := make([]recent.Event, 64)
+		buf := make([]history.RecentEvent, 64)
 		n, first, _ := w.Service.Ring.Read(w.Service.Ring.Began(), buf)
-		i := slices.IndexFunc(buf[:n], func(r recent.Event) bool { return r.Image != nil && r.Image.Exe == "/bin/mark" })
+		i := slices.IndexFunc(buf[:n], func(r history.RecentEvent) bool { return r.Image != nil && r.Image.Exe == "/bin/mark" })
 		from = first + uint64(i) + 1
 		return i >= 0
 	})
-	for range recent.Size + 10 {
+	for range history.RingSize + 10 {
 		w.K.Exec(100, "/bin/a", "a\x00")
 	}
-	w.Until(func() bool { return w.Service.Ring.End() >= from+recent.Size+10 })
+	w.Until(func() bool { return w.Service.Ring.End() >= from+history.RingSize+10 })
 	l := w.Events("user", fmt.Sprintf("?from=%d", from))
 	if ev := l.Next(); ev.Type != api.EventLost || ev.Where != "reader" || ev.Count != 10 || uint64(ev.LostFrom) != from || uint64(ev.LostTo) != from+9 {
 		t.Errorf("%+v", ev)

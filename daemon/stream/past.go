@@ -12,8 +12,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
-	"github.com/lineage-ebpf/lineage/daemon/journal"
-	"github.com/lineage-ebpf/lineage/daemon/recent"
+	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -80,8 +79,8 @@ func (r *reader) replay(ctx context.Context, from uint64) (next uint64, reason s
 type pastReader struct {
 	r          *reader
 	boot       string           // "": all
-	block      *journal.Block   // the last one that was read; nil: none
-	rest       []journal.Record // of it
+	block      *history.Block   // the last one that was read; nil: none
+	rest       []history.Record // of it
 	from, next uint64
 	any        bool // something was found
 }
@@ -161,7 +160,7 @@ func (r *reader) older(ctx context.Context, first time.Time, from, seq uint64) {
 }
 
 // sendPast encodes an event of the history if the reader asked for it and may see it.
-func (r *reader) sendPast(ctx context.Context, b *journal.Block, then document.Clock, x *journal.Record) {
+func (r *reader) sendPast(ctx context.Context, b *history.Block, then document.Clock, x *history.Record) {
 	ev := &x.Event
 	if !r.gets(ev, func() bool { return r.mayReadPast(ctx, bootSession{b.Boot, ev.Session}) }) {
 		return
@@ -186,7 +185,7 @@ func (r *reader) mayReadPast(ctx context.Context, key bootSession) bool {
 		return may
 	}
 	a, err := r.aboutPast(key)
-	var row *journal.Session
+	var row *history.Session
 	if err == nil && a == nil {
 		row, err = r.e.o.Archive.Journal().Session(ctx, key.boot, key.id)
 	}
@@ -208,11 +207,11 @@ func (r *reader) mayReadPast(ctx context.Context, key bootSession) bool {
 }
 
 // aboutPast asks the registry for a session of this boot, nil if it has none.
-func (r *reader) aboutPast(key bootSession) (*recent.About, error) {
+func (r *reader) aboutPast(key bootSession) (*history.About, error) {
 	if key.boot != r.e.o.BootID || r.boot != "" {
 		return nil, nil
 	}
-	return registry.Ask(r.e.o.Registry, func(v registry.View) *recent.About {
+	return registry.Ask(r.e.o.Registry, func(v registry.View) *history.About {
 		if x := v.Session(key.id); x != nil {
 			return r.e.o.Ring.Of(v, x)
 		}
@@ -222,7 +221,7 @@ func (r *reader) aboutPast(key bootSession) (*recent.About, error) {
 
 // selects reports whether a session of the history is the requested one, or nested in
 // it.
-func (r *reader) selects(ctx context.Context, row *journal.Session) bool {
+func (r *reader) selects(ctx context.Context, row *history.Session) bool {
 	boot := cmp.Or(r.boot, r.e.o.BootID)
 	if r.session == 0 || row.Boot != boot {
 		return r.session == 0

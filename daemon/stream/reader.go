@@ -10,7 +10,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
-	"github.com/lineage-ebpf/lineage/daemon/recent"
+	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -22,7 +22,7 @@ type reader struct {
 	out     *Sender
 	caller  access.Caller
 	session tracer.SessionID // 0: all that the caller may read
-	about   *recent.About    // the session's; nil: it has ended
+	about   *history.About   // the session's; nil: it has ended
 	types   []api.EventType  // empty: all
 	visible map[tracer.SessionID]bool
 	over    bool // the session's end was sent
@@ -125,7 +125,7 @@ type heartbeat struct {
 }
 
 // send encodes an event if the reader asked for it and may see it.
-func (r *reader) send(ev *recent.Event) {
+func (r *reader) send(ev *history.RecentEvent) {
 	if r.gets(&ev.Event, func() bool { return r.mayRead(ev.About) }) {
 		r.append(r.e.encoded.line(r.e.o.Clock.Clock, ev, r.caller))
 	}
@@ -153,7 +153,7 @@ func (r *reader) gets(ev *tracer.Event, may func() bool) bool {
 }
 
 // mayRead decides once for each session, while it is remembered.
-func (r *reader) mayRead(a *recent.About) bool {
+func (r *reader) mayRead(a *history.About) bool {
 	if a == nil {
 		return false
 	}

@@ -14,8 +14,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/history"
-	"github.com/lineage-ebpf/lineage/daemon/journal"
-	"github.com/lineage-ebpf/lineage/daemon/recent"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/registry/registrytest"
 	"github.com/lineage-ebpf/lineage/internal/require"
@@ -39,15 +37,15 @@ type stage struct {
 func newStage(t *testing.T) *stage {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "h", "history.db")
-	j := journal.Open(file, journal.Options{Boot: lastBoot})
-	b := journal.Batch{Zero: time.Unix(0, 0)}
-	for _, s := range []journal.Session{{ID: mine, Word: "mine", UID: 1000}, {ID: theirs, Word: "theirs", UID: 1001}, {ID: nested, Word: "nested", UID: 1000, Parent: mine}} {
+	j := history.OpenJournal(file, history.JournalOptions{Boot: lastBoot})
+	b := history.Batch{Zero: time.Unix(0, 0)}
+	for _, s := range []history.Session{{ID: mine, Word: "mine", UID: 1000}, {ID: theirs, Word: "theirs", UID: 1001}, {ID: nested, Word: "nested", UID: 1000, Parent: mine}} {
 		s.Boot, s.Zero, s.Started, s.Ended, s.Doc = lastBoot, b.Zero, time.Unix(1, 0), time.Unix(2, 0), []byte("{}")
 		b.Sessions = append(b.Sessions, s)
 	}
 	require.NoError(t, j.Write(t.Context(), &b))
 	j.Close()
-	j = journal.Open(file, journal.Options{Boot: thisBoot})
+	j = history.OpenJournal(file, history.JournalOptions{Boot: thisBoot})
 	t.Cleanup(j.Close)
 	f := registrytest.New(t)
 	f.Run()
@@ -55,8 +53,8 @@ func newStage(t *testing.T) *stage {
 	if _, err := f.R.Resync(registry.CauseRequest); err != nil { // the roots' births
 		t.Fatal(err)
 	}
-	ring := recent.New(1, recent.Size)
-	recorder := history.New(history.Options{Ground: f.Ground(), Ring: ring, Journal: j, Boot: thisBoot})
+	ring := history.NewRing(1, history.RingSize)
+	recorder := history.NewRecorder(history.Options{Ground: f.Ground(), Ring: ring, Journal: j, Boot: thisBoot})
 	s.e = New(Options{
 		Lines: Lines{Clock: f.Clock, Tally: &Tally{}, Log: f.Log}, Registry: f.R, Ring: ring, BootID: thisBoot,
 		Archive: history.NewArchive(recorder, nil),
@@ -97,11 +95,11 @@ func TestPast(t *testing.T) {
 			if x.session != 0 {
 				r.boot = lastBoot
 			}
-			block := &journal.Block{Boot: lastBoot}
+			block := &history.Block{Boot: lastBoot}
 			want := ""
 			for i, id := range all {
 				ev := tracer.Event{Type: tracer.EventBirth, Process: tracer.Identity{PID: uint32(1000 + i), Start: 1}, Session: id}
-				r.sendPast(t.Context(), block, document.Fixed(time.Unix(0, 0)), &journal.Record{Seq: uint64(1 + i), Event: ev})
+				r.sendPast(t.Context(), block, document.Fixed(time.Unix(0, 0)), &history.Record{Seq: uint64(1 + i), Event: ev})
 				for _, in := range x.gets {
 					if in == id {
 						want += id.String() + " "
@@ -160,13 +158,13 @@ func TestPresent(t *testing.T) {
 // TestLive: which events of the ring a reader gets.
 func TestLive(t *testing.T) {
 	s := newStage(t)
-	about := func(uid uint32, chain ...tracer.SessionID) *recent.About {
-		return &recent.About{Scope: access.Scope{UID: uid, Chain: chain}}
+	about := func(uid uint32, chain ...tracer.SessionID) *history.About {
+		return &history.About{Scope: access.Scope{UID: uid, Chain: chain}}
 	}
 	for name, x := range map[string]struct {
 		caller  access.Caller
 		session tracer.SessionID
-		about   *recent.About
+		about   *history.About
 		may     bool
 	}{
 		"a user's own":             {access.Caller{UID: 1000}, 0, about(1000, mine), true},
@@ -180,7 +178,7 @@ func TestLive(t *testing.T) {
 		"a member, around its own": {access.Caller{UID: 1000, Member: nested}, 0, about(1000, mine), false},
 	} {
 		r, w := s.reader(x.caller, x.session, "")
-		ev := &recent.Event{Seq: 1, About: x.about}
+		ev := &history.RecentEvent{Seq: 1, About: x.about}
 		ev.Type, ev.Process = tracer.EventBirth, tracer.Identity{PID: 1000, Start: 1}
 		if r.send(ev); r.out.Flush() && (w.Body.Len() > 0) != x.may {
 			t.Errorf("%s: got %q", name, w.Body)

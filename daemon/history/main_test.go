@@ -1,15 +1,14 @@
 //go:build linux
 
-package journal
+package history
 
 import (
 	"fmt"
 	"os"
-	"testing"
 )
 
 // TestMain also runs this binary as a writer that a test kills or starves.
-func TestMain(m *testing.M) {
+func init() {
 	if len(os.Args) > 2 && os.Args[1] == "lngtest-writer" {
 		if err := writeOn(os.Args[2]); err != nil {
 			fmt.Println(err)
@@ -24,5 +23,4 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
 }

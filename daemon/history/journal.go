@@ -1,6 +1,6 @@
 //go:build linux
 
-package journal
+package history
 
 import (
 	"context"
@@ -21,8 +21,8 @@ const (
 	maxPause   = time.Minute
 )
 
-// Options of Open.
-type Options struct {
+// JournalOptions of Open.
+type JournalOptions struct {
 	Boot     string        // boot_id of this boot
 	MaxAge   time.Duration // of what is kept; 0: any
 	MaxBytes int64         // of the file; default 1 GiB
@@ -48,7 +48,7 @@ type Stats struct {
 // goroutine, everything else may be called from any; so may another Close.
 type Journal struct {
 	path string
-	o    Options
+	o    JournalOptions
 
 	mu     sync.Mutex
 	writer *sql.DB // nil: not usable
@@ -65,10 +65,10 @@ type Journal struct {
 	pruned  time.Time
 }
 
-// Open begins to keep history in the file path, and makes its directory. The journal
+// OpenJournal begins to keep history in the file path, and makes its directory. The journal
 // works even if that fails: it tries again. Before Check has read an existing file, nothing is
 // written to it.
-func Open(path string, o Options) *Journal {
+func OpenJournal(path string, o JournalOptions) *Journal {
 	if o.MaxBytes == 0 {
 		o.MaxBytes = 1 << 30
 	}

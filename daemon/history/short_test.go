@@ -1,6 +1,6 @@
 //go:build linux
 
-package journal
+package history
 
 import (
 	"bufio"
@@ -23,7 +23,7 @@ import (
 // writeOn writes batch after batch and prints which are in the file, until it is
 // killed.
 func writeOn(path string) error {
-	j := Open(path, Options{Boot: "b1"})
+	j := OpenJournal(path, JournalOptions{Boot: "b1"})
 	if err := j.Err(); err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func writeOn(path string) error {
 // A writer that is killed at any moment loses at most its current batch, all of it, and
 // never the file.
 func TestKilled(t *testing.T) {
-	path := history(t)
+	path := journalHistory(t)
 	for round := range 8 {
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "lngtest-writer", path)
 		out, err := cmd.StdoutPipe()
@@ -123,7 +123,7 @@ func short(dir, kind string) error {
 	var changes []error
 	path := filepath.Join(dir, "state", "history.db")
 	begin := func() *Journal {
-		return Open(path, Options{Boot: "b1", Now: func() time.Time { return now }, Changed: func(err error, aside string) {
+		return OpenJournal(path, JournalOptions{Boot: "b1", Now: func() time.Time { return now }, Changed: func(err error, aside string) {
 			if aside != "" {
 				err = errors.New(aside)
 			}

@@ -1,6 +1,6 @@
 //go:build linux
 
-package journal
+package history
 
 import (
 	"context"
@@ -25,7 +25,7 @@ var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 // journalAt opens a journal for boot b1 whose clock is now.
 func journalAt(t testing.TB, path string, now *time.Time) *Journal {
 	t.Helper()
-	j := Open(path, Options{Boot: "b1", Now: func() time.Time { return *now }})
+	j := OpenJournal(path, JournalOptions{Boot: "b1", Now: func() time.Time { return *now }})
 	t.Cleanup(j.Close)
 	return j
 }
@@ -52,8 +52,8 @@ func alter(t testing.TB, path, q string, args ...any) {
 	require.NoError(t, errors.Join(err, db.Close()))
 }
 
-// history is where a test has a new history.
-func history(t testing.TB) string { return filepath.Join(t.TempDir(), "state", "history.db") }
+// journalHistory is where a test has a new history.
+func journalHistory(t testing.TB) string { return filepath.Join(t.TempDir(), "state", "history.db") }
 
 func write(t testing.TB, j *Journal, b Batch) {
 	t.Helper()
@@ -179,7 +179,7 @@ func TestCodec(t *testing.T) {
 // What was written can be read after a reopen: live and ended sessions, their
 // processes, events, in private files.
 func TestRoundTrip(t *testing.T) {
-	path := history(t)
+	path := journalHistory(t)
 	j := open(t, path)
 	live := session(1, time.Time{})
 	live.Report = nil
@@ -222,7 +222,7 @@ func TestRoundTrip(t *testing.T) {
 // The pages of the ended sessions contain each once, even if many ended in the same
 // instant.
 func TestEndedPages(t *testing.T) {
-	j := open(t, history(t))
+	j := open(t, journalHistory(t))
 	var b Batch
 	for n := range uint64(50) {
 		b.Sessions = append(b.Sessions, session(n+1, noon.Add(time.Duration(n/20)*time.Second)))
@@ -265,7 +265,7 @@ func TestEndedPages(t *testing.T) {
 // TestNumbers: the ends of sessions are read in the order in which they were written first, whenever they were; each once, also if
 // it is written again, if another one is damaged, and in a file that replaces this one.
 func TestNumbers(t *testing.T) {
-	path, now, last := history(t), noon, int64(0)
+	path, now, last := journalHistory(t), noon, int64(0)
 	j := journalAt(t, path, &now)
 	read := func(after int64, want ...tracer.SessionID) {
 		t.Helper()
@@ -298,13 +298,13 @@ func TestNumbers(t *testing.T) {
 	read(0, 1, 9)
 	j.Close()
 	now = noon.Add(time.Second)
-	j = journalAt(t, history(t), &now)
+	j = journalAt(t, journalHistory(t), &now)
 	write(t, j, Batch{Sessions: []Session{session(4, noon)}})
 	read(last, 4)
 }
 
 func TestFind(t *testing.T) {
-	j := open(t, history(t))
+	j := open(t, journalHistory(t))
 	other := session(4, noon.Add(-time.Second))
 	other.Boot = "b0"
 	write(t, j, Batch{Sessions: []Session{session(1, noon), other, session(7, noon.Add(time.Second))}})

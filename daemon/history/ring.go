@@ -1,6 +1,6 @@
 //go:build linux
 
-package recent
+package history
 
 import (
 	"context"
@@ -18,13 +18,13 @@ import (
 )
 
 const (
-	Size  = 32768    // events that the daemon's ring holds
-	Bytes = 16 << 20 // of their command lines; users share one half, and of a user with too many only the programs are kept, in the other
-	block = 1024     // events that are allocated together
+	RingSize = 32768    // events that the daemon's ring holds
+	Bytes    = 16 << 20 // of their command lines; users share one half, and of a user with too many only the programs are kept, in the other
+	block    = 1024     // events that are allocated together
 )
 
-// Event is one event as readers get it. Its slices are never changed again.
-type Event struct {
+// RecentEvent is one event as readers get it. Its slices are never changed again.
+type RecentEvent struct {
 	Seq uint64
 	tracer.Event
 	About   *About       // nil: its session is unknown
@@ -84,40 +84,40 @@ type Ring struct {
 	sessions map[tracer.SessionID]*About // of the registry's goroutine
 
 	mu    sync.Mutex
-	size  uint64    // records that it holds
-	buf   [][]Event // in blocks; nil: not used yet
-	first uint64    // oldest sequence number that is still here
-	next  uint64    // the next number
-	began uint64    // the first number of this ring; it does not change
-	texts map[*lineage.Image]text
+	size  uint64          // records that it holds
+	buf   [][]RecentEvent // in blocks; nil: not used yet
+	first uint64          // oldest sequence number that is still here
+	next  uint64          // the next number
+	began uint64          // the first number of this ring; it does not change
+	texts map[*lineage.Image]recentText
 	share *memory.Share // of texts
 	wake  chan struct{} // closed when something was added
 	added chan struct{} // wakes Pace
 }
 
-// text is a command line that events have.
-type text struct {
+// recentText is a command line that events have.
+type recentText struct {
 	events int
 	uid    uint32 // that its memory is booked for
 }
 
-// New starts at seq. Sequence numbers continue across daemons: they start at the
+// NewRing starts at seq. Sequence numbers continue across daemons: they start at the
 // boottime in microseconds, which no daemon's count catches up with, so a reader that
 // resumes at another daemon sees a gap and not a repetition. Memory is allocated with
 // the events: most hosts have few.
-func New(seq uint64, size int) *Ring {
+func NewRing(seq uint64, size int) *Ring {
 	return &Ring{
-		sessions: make(map[tracer.SessionID]*About), texts: make(map[*lineage.Image]text), share: memory.NewShare(Bytes / 2),
-		size: uint64(size), buf: make([][]Event, (size+block-1)/block),
+		sessions: make(map[tracer.SessionID]*About), texts: make(map[*lineage.Image]recentText), share: memory.NewShare(Bytes / 2),
+		size: uint64(size), buf: make([][]RecentEvent, (size+block-1)/block),
 		first: seq, next: seq, began: seq, wake: make(chan struct{}), added: make(chan struct{}, 1),
 	}
 }
 
 // slot is where the event of that number is, or will be.
-func (r *Ring) slot(seq uint64) *Event {
+func (r *Ring) slot(seq uint64) *RecentEvent {
 	i := seq % r.size
 	if r.buf[i/block] == nil {
-		r.buf[i/block] = make([]Event, min(block, r.size))
+		r.buf[i/block] = make([]RecentEvent, min(block, r.size))
 	}
 	return &r.buf[i/block][i%block]
 }
@@ -139,7 +139,7 @@ func (r *Ring) add(events []tracer.Event, of func(*tracer.Event) (*About, *api.S
 			r.drop(old.Image)
 			r.drop(old.Was)
 			r.share.Book(room(old.Subject, -1))
-			*old = Event{}
+			*old = RecentEvent{}
 			r.first++
 		}
 		slot := r.slot(r.next)
@@ -235,7 +235,7 @@ func (r *Ring) End() uint64 {
 // Read copies events from seq on into buf. first is the sequence number of the oldest
 // event from seq on that the ring has: if it is greater than seq, those between are
 // lost. wake is closed when there is more.
-func (r *Ring) Read(seq uint64, buf []Event) (n int, first uint64, wake <-chan struct{}) {
+func (r *Ring) Read(seq uint64, buf []RecentEvent) (n int, first uint64, wake <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	first = max(seq, r.first)

@@ -1,6 +1,6 @@
 //go:build linux
 
-package journal
+package history
 
 import (
 	"errors"
@@ -16,7 +16,7 @@ import (
 
 // An unusable file is set aside, whole, and another one begun.
 func TestSetAside(t *testing.T) {
-	good := history(t)
+	good := journalHistory(t)
 	j := open(t, good)
 	for i := range uint64(50) {
 		write(t, j, Batch{Sessions: []Session{session(i+1, noon)}, Events: records(i*10+1, 10, 0), Zero: noon})
@@ -55,7 +55,7 @@ func TestSetAside(t *testing.T) {
 			before, err := os.ReadFile(path)
 			require.NoError(t, err)
 			var renamed []string
-			j := Open(path, Options{Boot: "b1", Now: func() time.Time { return noon }, Changed: func(_ error, aside string) {
+			j := OpenJournal(path, JournalOptions{Boot: "b1", Now: func() time.Time { return noon }, Changed: func(_ error, aside string) {
 				if aside != "" {
 					renamed = append(renamed, aside)
 				}
@@ -78,7 +78,7 @@ func TestSetAside(t *testing.T) {
 
 // A limited number of files is set aside; those of an older version do not count, and stay.
 func TestAsideBounded(t *testing.T) {
-	path := history(t)
+	path := journalHistory(t)
 	now := noon
 	journalAt(t, path, &now).Close()
 	alter(t, path, "PRAGMA user_version = 1")
@@ -99,7 +99,7 @@ func TestAsideBounded(t *testing.T) {
 
 // A row that was changed behind our back is not returned, even if it can still be decoded; the others are.
 func TestDamagedRow(t *testing.T) {
-	path := history(t)
+	path := journalHistory(t)
 	j := open(t, path)
 	write(t, j, Batch{Sessions: []Session{session(1, noon), session(2, noon), session(3, noon)}, Events: records(1, 5, 0), Zero: noon,
 		Processes: []Process{{PID: 5, Start: 1, Session: 1, Doc: []byte(`{}`)}, {PID: 6, Start: 1, Session: 1, Doc: []byte(`{}`)}}})
@@ -122,7 +122,7 @@ func TestDamagedRow(t *testing.T) {
 
 // TestMovedAway: if the file is moved away while it is written, another one is begun.
 func TestMovedAway(t *testing.T) {
-	path := history(t)
+	path := journalHistory(t)
 	j := open(t, path)
 	write(t, j, Batch{Sessions: []Session{session(1, noon)}})
 	for _, part := range parts {
@@ -137,7 +137,7 @@ func TestMovedAway(t *testing.T) {
 // TestDoubtful: after an error that has no other cause the file is read as a whole before it is
 // written again.
 func TestDoubtful(t *testing.T) {
-	path := history(t)
+	path := journalHistory(t)
 	j := open(t, path)
 	write(t, j, Batch{Sessions: []Session{session(1, noon)}})
 	alter(t, path, "DROP TABLE processes")

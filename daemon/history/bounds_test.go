@@ -1,6 +1,6 @@
 //go:build linux
 
-package journal
+package history
 
 import (
 	"math/rand/v2"
@@ -14,8 +14,8 @@ import (
 
 func TestMaxAge(t *testing.T) {
 	now := noon
-	path := history(t)
-	j := Open(path, Options{Boot: "b1", MaxAge: time.Hour, Now: func() time.Time { return now }})
+	path := journalHistory(t)
+	j := OpenJournal(path, JournalOptions{Boot: "b1", MaxAge: time.Hour, Now: func() time.Time { return now }})
 	defer j.Close()
 	write(t, j, Batch{Sessions: []Session{session(1, noon), session(2, time.Time{}), session(3, noon.Add(2*time.Hour))},
 		Processes: []Process{{PID: 5, Start: 1, Session: 1, Doc: []byte(`{}`)}, {PID: 5, Start: 2, Session: 2, Doc: []byte(`{}`)}},
@@ -36,9 +36,9 @@ func TestMaxAge(t *testing.T) {
 func TestMaxSize(t *testing.T) {
 	for _, pause := range []time.Duration{time.Minute, time.Millisecond} { // usual, and in a storm
 		now := noon
-		path := history(t)
+		path := journalHistory(t)
 		const limit = 4 << 20
-		j := Open(path, Options{Boot: "b1", MaxBytes: limit, Now: func() time.Time { return now }})
+		j := OpenJournal(path, JournalOptions{Boot: "b1", MaxBytes: limit, Now: func() time.Time { return now }})
 		defer j.Close()
 		var last uint64
 		for i := range 60 {
@@ -78,7 +78,7 @@ func bulky(first uint64, at time.Duration) []Record {
 // A session whose end needs more than is free in the file gets its room.
 func TestLargeBatch(t *testing.T) {
 	const limit = 4 << 20
-	j := Open(history(t), Options{Boot: "b1", MaxBytes: limit, Now: func() time.Time { return noon }})
+	j := OpenJournal(journalHistory(t), JournalOptions{Boot: "b1", MaxBytes: limit, Now: func() time.Time { return noon }})
 	defer j.Close()
 	for first := uint64(1); j.Stats().Bytes < limit*3/4; first += 100 {
 		write(t, j, Batch{Events: bulky(first, 0), Zero: noon})

@@ -1,6 +1,6 @@
 //go:build linux
 
-package journal
+package history
 
 import (
 	"github.com/lineage-ebpf/lineage/lineage"

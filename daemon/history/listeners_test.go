@@ -1,6 +1,6 @@
 //go:build linux
 
-package journal
+package history
 
 import (
 	"net/netip"
@@ -14,9 +14,9 @@ import (
 // A port is found in the time between its two events, and is removed with the session that is
 // pruned.
 func TestListeners(t *testing.T) {
-	path := history(t)
+	path := journalHistory(t)
 	now := noon
-	j := Open(path, Options{Boot: "b1", MaxAge: 24 * time.Hour, Now: func() time.Time { return now }})
+	j := OpenJournal(path, JournalOptions{Boot: "b1", MaxAge: 24 * time.Hour, Now: func() time.Time { return now }})
 	t.Cleanup(j.Close)
 	listens := func(kind tracer.EventType, pid uint32, at, since time.Duration) Record {
 		return Record{Seq: 1000 + uint64(at), Event: tracer.Event{

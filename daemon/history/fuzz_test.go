@@ -1,6 +1,6 @@
 //go:build linux
 
-package journal
+package history
 
 import (
 	"context"
@@ -23,7 +23,7 @@ var sample = sync.OnceValues(func() ([]byte, error) {
 	}
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "state", "history.db")
-	j := Open(path, Options{Boot: "b1", Now: func() time.Time { return noon }})
+	j := OpenJournal(path, JournalOptions{Boot: "b1", Now: func() time.Time { return noon }})
 	for n := range uint64(4) {
 		b := Batch{Sessions: []Session{session(n+1, noon), session(n+10, time.Time{})}, Events: records(n*10+1, 10, 0), Zero: noon,
 			Processes: []Process{{PID: 5, Start: n, Session: tracer.SessionID(n), Doc: []byte(`{}`)}}}
@@ -78,7 +78,7 @@ func FuzzFile(f *testing.F) {
 			require.NoError(t, os.WriteFile(path+"-wal", log, 0o600))
 		}
 		ctx := t.Context()
-		j := Open(path, Options{Boot: "b1", MaxAge: time.Hour, Now: func() time.Time { return noon }})
+		j := OpenJournal(path, JournalOptions{Boot: "b1", MaxAge: time.Hour, Now: func() time.Time { return noon }})
 		defer j.Close()
 		look := func() {
 			live, _ := j.Live(ctx)

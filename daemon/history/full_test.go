@@ -1,6 +1,6 @@
 //go:build linux
 
-package journal
+package history
 
 import (
 	"testing"
@@ -29,7 +29,7 @@ func crowd(first, n int, of tracer.SessionID) (all []Process) {
 // session first. Those of other users stay, and every receipt is written.
 func TestFullOfTheLiving(t *testing.T) {
 	const limit = 4 << 20
-	j := Open(history(t), Options{Boot: "b1", MaxBytes: limit, Now: func() time.Time { return noon }})
+	j := OpenJournal(journalHistory(t), JournalOptions{Boot: "b1", MaxBytes: limit, Now: func() time.Time { return noon }})
 	defer j.Close()
 	spare := func(pid uint32, _ uint64, of tracer.SessionID) bool { return of != 2 || pid%2 == 0 } // the others live
 	write(t, j, Batch{Sessions: []Session{lives(1, 1000), lives(2, 1001), lives(3, 1001)}, Spare: spare})

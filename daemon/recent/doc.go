@@ -1,2 +1,0 @@
-// Package recent keeps the recent events, once for all readers.
-package recent

@@ -18,7 +18,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/holdings"
 	"github.com/lineage-ebpf/lineage/daemon/httpapi"
-	"github.com/lineage-ebpf/lineage/daemon/keep"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/marks"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
@@ -87,7 +86,7 @@ func (h Host) build(p parts, o Options) *Service {
 	does := acts.New(acts.Options{
 		Ground: ground, Find: find, Access: s.Access, Enforcer: e, Holdings: held, Hidden: selfcheck.Hidden,
 	})
-	keeper := &keep.Keeper{Ground: ground, Find: find, Access: s.Access, Rules: r, Steward: steward}
+	keeper := &rules.Keeper{Ground: ground, Find: find, Access: s.Access, Rules: r, Steward: steward}
 	orders := signed.New(signed.Options{
 		Ground: ground, Memory: p.commands, HostKeys: filepath.Join(files, "etc/ssh"), Policy: r.Policy, BootID: p.bootID,
 		Find: find, Archive: archive, Access: s.Access, Acts: does, Keep: keeper, Stopping: s.stopping,

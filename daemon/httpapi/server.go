@@ -20,7 +20,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/attribution"
 	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/holdings"
-	"github.com/lineage-ebpf/lineage/daemon/keep"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/marks"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
@@ -54,7 +53,7 @@ type Options struct {
 	Steward     *rules.Steward
 	Attribution *attribution.Attribution
 	SelfCheck   *selfcheck.Check
-	Keeper      *keep.Keeper
+	Keeper      *rules.Keeper
 	Signed      *signed.Orders
 	Version     string
 	Send        time.Duration     // that a caller has to send headers, and a body

@@ -17,9 +17,9 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/acts"
 	"github.com/lineage-ebpf/lineage/daemon/history"
-	"github.com/lineage-ebpf/lineage/daemon/keep"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/rules"
 	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
@@ -60,7 +60,7 @@ type Options struct {
 	Archive  *history.Archive
 	Access   *access.Access
 	Acts     *acts.Acts
-	Keep     *keep.Keeper
+	Keep     *rules.Keeper
 	Stopping <-chan struct{}
 }
 

@@ -1,6 +1,6 @@
 //go:build linux
 
-package keep
+package rules
 
 import (
 	"errors"
@@ -12,7 +12,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
-	"github.com/lineage-ebpf/lineage/daemon/rules"
 	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -28,8 +27,8 @@ type Keeper struct {
 	registry.Ground
 	Find    *lookup.Finder
 	Access  *access.Access
-	Rules   *rules.Policy
-	Steward *rules.Steward
+	Rules   *Policy
+	Steward *Steward
 }
 
 // handover is a request that was checked.
@@ -37,7 +36,7 @@ type handover struct {
 	processes []tracer.Identity
 	from      tracer.SessionInfo
 	name      string
-	why       rules.Kept
+	why       Kept
 	until     time.Time
 }
 
@@ -75,7 +74,7 @@ func (k *Keeper) check(req *api.KeepRequest, c access.Caller) (*handover, error)
 	if c.Member != 0 {
 		return k.byRule(req, c)
 	}
-	h := &handover{name: req.Name, why: rules.Kept{Reason: req.Reason, By: c.Document()}, until: req.Until}
+	h := &handover{name: req.Name, why: Kept{Reason: req.Reason, By: c.Document()}, until: req.Until}
 	for _, ref := range req.Refs {
 		if ref.StartNS == 0 {
 			return nil, api.NewError(api.CodeBadRequest, fmt.Sprintf("keep %v: must be PID@START_NS", ref), `"lineage tree -o name" prints it`)
@@ -192,7 +191,7 @@ func (k *Keeper) byRule(req *api.KeepRequest, c access.Caller) (*handover, error
 	if err != nil {
 		return nil, err
 	}
-	why := rules.Kept{Reason: rule.Reason, Rule: rule.Name, By: c.Document()}
+	why := Kept{Reason: rule.Reason, Rule: rule.Name, By: c.Document()}
 	return &handover{[]tracer.Identity{id}, from, req.Name, why, rule.Until.Time()}, k.room(from.UID)
 }
 

@@ -19,7 +19,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/holdings"
 	"github.com/lineage-ebpf/lineage/daemon/httpapi"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
-	"github.com/lineage-ebpf/lineage/daemon/marks"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
 	"github.com/lineage-ebpf/lineage/daemon/selfcheck"
@@ -82,7 +81,7 @@ func (h Host) build(p parts, o Options) *Service {
 		status.Failing("privileges were not given up", func() error { return s.start.CapabilitiesErr }),
 		status.Failing("capabilities are missing", func() error { return s.start.Lacking }),
 	)
-	claims := marks.New(marks.Options{Ground: ground, Policy: r.Policy})
+	claims := attribution.NewMarks(attribution.MarksOptions{Ground: ground, Policy: r.Policy})
 	does := acts.New(acts.Options{
 		Ground: ground, Find: find, Access: s.Access, Enforcer: e, Holdings: held, Hidden: selfcheck.Hidden,
 	})

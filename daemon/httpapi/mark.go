@@ -8,13 +8,13 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/attribution"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
-	"github.com/lineage-ebpf/lineage/daemon/marks"
 )
 
 // postMark notes the beginning or the end of a tool call.
 func (h *acting) postMark(w http.ResponseWriter, _ *http.Request, c access.Caller, req *api.MarkRequest) error {
-	if err := marks.Check(req); err != nil {
+	if err := attribution.CheckMark(req); err != nil {
 		return err
 	}
 	if d := access.Decide(c, access.Mark, c.Scope()); !d.Allow {

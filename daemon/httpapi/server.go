@@ -21,7 +21,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/holdings"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
-	"github.com/lineage-ebpf/lineage/daemon/marks"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
 	"github.com/lineage-ebpf/lineage/daemon/selfcheck"
@@ -43,7 +42,7 @@ type Options struct {
 	Find        *lookup.Finder
 	Archive     *history.Archive
 	Acts        *acts.Acts
-	Marks       *marks.Marks
+	Marks       *attribution.Marks
 	Holdings    *holdings.Holdings
 	Events      *stream.Events
 	Feed        *watch.Feed

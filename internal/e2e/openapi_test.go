@@ -72,7 +72,7 @@ var perhaps = map[string]string{
 
 const (
 	docker     = "docker: internal/e2e/brokers"
-	otherCalls = "tool calls that overlap, listen or leave much: internal/e2e/agents, daemon/marks"
+	otherCalls = "tool calls that overlap, listen or leave much: internal/e2e/agents, daemon/attribution"
 	large      = "more processes than a document names"
 	timeWait   = "connections that a member closed first"
 	stranger   = "a process outside that continues a paused session: TestPauseContinued"

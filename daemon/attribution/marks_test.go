@@ -1,6 +1,6 @@
 //go:build linux
 
-package marks_test
+package attribution_test
 
 import (
 	"fmt"
@@ -10,13 +10,12 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/internal/require"
-	"golang.org/x/sys/unix"
 )
-
-func TestMain(m *testing.M) { os.Exit(daemontest.Main(m)) }
 
 // world is a daemon with what these tests do to it.
 type world struct{ *daemontest.Daemon }

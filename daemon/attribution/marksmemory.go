@@ -1,6 +1,6 @@
 //go:build linux
 
-package marks
+package attribution
 
 import (
 	"errors"

@@ -1,6 +1,6 @@
 //go:build linux
 
-package marks
+package attribution
 
 import (
 	"fmt"
@@ -39,21 +39,21 @@ const (
 	maxSteps = 16
 )
 
-// Options are what Marks depend on.
-type Options struct {
+// MarksOptions are what Marks depend on.
+type MarksOptions struct {
 	registry.Ground
 	Policy func() *policy.Policy
 }
 
 // Marks are the claims of all sessions. Mark may be called from any goroutine.
 type Marks struct {
-	o     Options
+	o     MarksOptions
 	books map[tracer.SessionID]*book // of the registry's goroutine
 	traces
 }
 
-// New makes Marks; attach its hooks.
-func New(o Options) *Marks {
+// NewMarks makes Marks; attach its hooks.
+func NewMarks(o MarksOptions) *Marks {
 	return &Marks{o: o, books: make(map[tracer.SessionID]*book), traces: newTraces()}
 }
 
@@ -176,8 +176,8 @@ func (b *book) end(at uint64, which func(*lineage.Call) bool) (ended []*lineage.
 	return ended
 }
 
-// Check returns what is wrong with a request, regardless of the caller.
-func Check(q *api.MarkRequest) error {
+// CheckMark returns what is wrong with a request, regardless of the caller.
+func CheckMark(q *api.MarkRequest) error {
 	bad := func(what string) error { return api.NewError(api.CodeBadRequest, what, "") }
 	switch {
 	case q.Phase != api.PhaseBegin && q.Phase != api.PhaseEnd:

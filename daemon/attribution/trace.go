@@ -1,6 +1,6 @@
 //go:build linux
 
-package marks
+package attribution
 
 import (
 	"bytes"
@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// maxEnviron bounds how much of an environment is read. A variable beyond that is not found.
-	maxEnviron = 128 << 10
+	// marksMaxEnviron bounds how much of an environment is read. A variable beyond that is not found.
+	marksMaxEnviron = 128 << 10
 	// readers is how many read at once: a member can delay one of them, by what it does
 	// with its memory.
 	readers = 8
@@ -83,7 +83,7 @@ func (m *Marks) read(ctx context.Context) {
 		case p = <-m.asked:
 		}
 		if buffer == nil {
-			buffer = make([]byte, maxEnviron)
+			buffer = make([]byte, marksMaxEnviron)
 		}
 		trace, err := procfs.Bounded(m.o.Proc.Key(p.id.PID), func() (*lineage.Trace, error) { return m.traceOf(p.id, buffer), nil })
 		if errors.Is(err, procfs.ErrStuck) {
@@ -124,7 +124,7 @@ func (m *Marks) traceOf(id tracer.Identity, buffer []byte) *lineage.Trace {
 	defer f.Close()
 	n, _ := io.ReadFull(f, buffer)
 	defer clear(buffer[:n])
-	t, ok := Parse(variable(buffer[:n], "TRACEPARENT"))
+	t, ok := ParseTrace(variable(buffer[:n], "TRACEPARENT"))
 	// The file was opened by PID: was it still this process?
 	if now, err := m.o.Kernel.Identify(id.PID); !ok || err != nil || now != id {
 		return nil
@@ -143,9 +143,9 @@ func variable(environ []byte, name string) []byte {
 	return nil
 }
 
-// Parse parses a traceparent as W3C Trace Context defines it: version, trace, span and flags, in
+// ParseTrace parses a traceparent as W3C Trace Context defines it: version, trace, span and flags, in
 // lower case. A version after 00 may have more after them. False: it is invalid, or all zero.
-func Parse(text []byte) (t lineage.Trace, ok bool) {
+func ParseTrace(text []byte) (t lineage.Trace, ok bool) {
 	const length = len("00-00112233445566778899aabbccddeeff-0011223344556677-01")
 	if len(text) < length || text[2] != '-' || text[35] != '-' || text[52] != '-' {
 		return t, false

@@ -1,6 +1,6 @@
 //go:build linux
 
-package marks_test
+package attribution_test
 
 import (
 	"fmt"

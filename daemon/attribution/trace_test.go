@@ -1,6 +1,6 @@
 //go:build linux
 
-package marks
+package attribution
 
 import (
 	"fmt"
@@ -26,7 +26,7 @@ func TestAcceptedOnly(t *testing.T) {
 		if accepted {
 			p.Trace = "accept"
 		}
-		m := New(Options{Policy: func() *policy.Policy { return p }})
+		m := NewMarks(MarksOptions{Policy: func() *policy.Policy { return p }})
 		child := tracer.Event{Process: tracer.Identity{PID: 2}}
 		m.born(new(registry.Session), nil, &child) // by the session's root
 		m.execed(registry.View{}, nil, &child)
@@ -42,7 +42,7 @@ func TestBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := policy.Default()
 		p.Trace = "accept"
-		m, s := New(Options{Policy: func() *policy.Policy { return p }}), new(registry.Session)
+		m, s := NewMarks(MarksOptions{Policy: func() *policy.Policy { return p }}), new(registry.Session)
 		child := tracer.Event{}
 		for n := range uint32(3 * maxBorn) {
 			child.Process.PID = n + 2
@@ -88,14 +88,14 @@ func TestParse(t *testing.T) {
 		"00-00000000000000000000000000000000-b7ad6b7169203331-01", "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01",
 		"00_" + traceparent[3:], traceparent + "-more", " " + traceparent, traceparent + "\n", "01" + traceparent[2:] + ".", strings.Repeat("0", 1<<16),
 	} {
-		if got, ok := Parse([]byte(text)); ok || got != (lineage.Trace{}) {
+		if got, ok := ParseTrace([]byte(text)); ok || got != (lineage.Trace{}) {
 			t.Errorf("%.80q is taken: %+v", text, got)
 		}
 	}
 	for text, sampled := range map[string]bool{
 		traceparent: true, traceparent[:53] + "00": false, traceparent[:53] + "03": true, "01" + traceparent[2:]: true, "cc" + traceparent[2:] + "-later": true,
 	} {
-		got, ok := Parse([]byte(text))
+		got, ok := ParseTrace([]byte(text))
 		if !ok || got.Sampled != sampled || fmt.Sprintf("%x-%x", got.ID, got.Span) != traceparent[3:52] {
 			t.Errorf("%q: %+v", text, got)
 		}
@@ -106,7 +106,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(traceparent))
 	f.Add([]byte("01" + traceparent[2:] + "-x"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		got, ok := Parse(text)
+		got, ok := ParseTrace(text)
 		if ok != (got != lineage.Trace{}) || ok && fmt.Sprintf("%x-%x", got.ID, got.Span) != string(text[3:52]) {
 			t.Errorf("%q: %+v %v", text, got, ok)
 		}
@@ -145,7 +145,7 @@ func TestEnvironment(t *testing.T) {
 	} {
 		t.Run(tt.what, func(t *testing.T) {
 			procfstest.Files(t, proc.Path(7, ""), map[string]string{"environ": strings.Join(tt.environ, "\x00") + "\x00"})
-			m := Marks{o: Options{Ground: registry.Ground{Proc: proc, Kernel: holder{now: tt.now}}}}
+			m := Marks{o: MarksOptions{Ground: registry.Ground{Proc: proc, Kernel: holder{now: tt.now}}}}
 			got := m.traceOf(id, buffer)
 			if (got != nil) != tt.ok || tt.ok && (got.From != id || fmt.Sprintf("%x", got.ID) != traceparent[3:35]) {
 				t.Errorf("%+v", got)

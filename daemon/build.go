@@ -26,7 +26,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/status"
 	"github.com/lineage-ebpf/lineage/daemon/stream"
 	"github.com/lineage-ebpf/lineage/daemon/system"
-	"github.com/lineage-ebpf/lineage/daemon/watch"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"golang.org/x/sys/unix"
@@ -90,11 +89,11 @@ func (h Host) build(p parts, o Options) *Service {
 		Ground: ground, Memory: p.commands, HostKeys: filepath.Join(files, "etc/ssh"), Policy: r.Policy, BootID: p.bootID,
 		Find: find, Archive: archive, Access: s.Access, Acts: does, Keep: keeper, Stopping: s.stopping,
 	})
-	feed := watch.New(watch.Options{Lines: lines, Registry: reg, Find: find, Status: s.status.Watched})
+	feed := stream.NewFeed(stream.FeedOptions{Lines: lines, Registry: reg, Find: find, Status: s.status.Watched})
 	s.API = httpapi.New(httpapi.Options{
 		Ground: ground, Access: s.Access, Enforcer: e, Find: find, Archive: archive, Holdings: held,
 		Acts: does, Marks: claims,
-		Events: stream.New(stream.Options{
+		Events: stream.NewEvents(stream.EventsOptions{
 			Lines: lines, Registry: reg, Ring: s.Ring, Find: find, Archive: archive, BootID: p.bootID, Version: o.Version, Started: started,
 		}),
 		Feed: feed, Status: s.status, Metrics: system.MetricsHandler(s.status.Snapshot), Rules: r, Steward: steward, Attribution: s.Attribution,

@@ -28,7 +28,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/status"
 	"github.com/lineage-ebpf/lineage/daemon/stream"
 	"github.com/lineage-ebpf/lineage/daemon/system"
-	"github.com/lineage-ebpf/lineage/daemon/watch"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/caught"
@@ -45,7 +44,7 @@ type Options struct {
 	Marks       *attribution.Marks
 	Holdings    *holdings.Holdings
 	Events      *stream.Events
-	Feed        *watch.Feed
+	Feed        *stream.Feed
 	Status      *status.Status
 	Metrics     http.Handler
 	Rules       *rules.Policy

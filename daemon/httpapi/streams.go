@@ -15,14 +15,13 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/stream"
-	"github.com/lineage-ebpf/lineage/daemon/watch"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
 // getEvents streams events from ?from= or from now on, with ?snapshot=1 the
 // present processes first.
 func (h *sessions) getEvents(w http.ResponseWriter, r *http.Request, c access.Caller, q url.Values) (err error) {
-	req := stream.Request{Session: q.Get("session"), From: stream.Now, Snapshot: q.Get("snapshot") == "1",
+	req := stream.EventsRequest{Session: q.Get("session"), From: stream.Now, Snapshot: q.Get("snapshot") == "1",
 		Gzip: strings.Contains(r.Header.Get("Accept-Encoding"), "gzip")}
 	if text := q.Get("type"); text != "" {
 		for t := range strings.SplitSeq(text, ",") {
@@ -56,5 +55,5 @@ func (h *sessions) getWatch(w http.ResponseWriter, r *http.Request, c access.Cal
 			return api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid hz %q: must be 1 to %d", text, maxHz), "")
 		}
 	}
-	return h.Feed.Serve(r.Context(), w, c, watch.Request{Session: q.Get("session"), Interval: time.Second / time.Duration(hz)})
+	return h.Feed.Serve(r.Context(), w, c, stream.WatchRequest{Session: q.Get("session"), Interval: time.Second / time.Duration(hz)})
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// Options are what the streams of events depend on.
-type Options struct {
+// EventsOptions are what the streams of events depend on.
+type EventsOptions struct {
 	Lines
 	Registry *registry.Registry
 	Ring     *history.Ring
@@ -31,7 +31,7 @@ type Options struct {
 
 // Events streams the events of the daemon to any number of readers.
 type Events struct {
-	o          Options
+	o          EventsOptions
 	encoded    encodedEvents
 	turns      turns
 	presenting sync.Mutex // held while a reader gets the present processes
@@ -42,16 +42,16 @@ type Events struct {
 // maxPacked is how many readers get compressed lines at once: each takes a megabyte.
 const maxPacked = 8
 
-// New makes the streams of a daemon.
-func New(o Options) *Events {
+// NewEvents makes the streams of a daemon.
+func NewEvents(o EventsOptions) *Events {
 	return &Events{o: o, turns: newTurns(), packed: make(chan struct{}, maxPacked)}
 }
 
 // Now as a first number means: only new events.
 const Now = math.MaxUint64
 
-// Request is what a reader asks for.
-type Request struct {
+// EventsRequest is what a reader asks for.
+type EventsRequest struct {
 	Session      string          // "": all that the caller may read
 	Types        []api.EventType // empty: all
 	From         uint64          // the first number, or Now
@@ -61,7 +61,7 @@ type Request struct {
 }
 
 // Serve streams events until the reader, the session or the daemon goes.
-func (e *Events) Serve(ctx context.Context, w http.ResponseWriter, c access.Caller, q Request) error {
+func (e *Events) Serve(ctx context.Context, w http.ResponseWriter, c access.Caller, q EventsRequest) error {
 	rd := &reader{
 		e: e, out: e.o.To(w, c), caller: c, types: q.Types, visible: make(map[tracer.SessionID]bool),
 		span: span{asked: q.From != Now || !q.Since.IsZero(), since: q.Since, until: q.Until, readable: make(map[bootSession]bool)},

@@ -1,6 +1,6 @@
 //go:build linux
 
-package watch
+package stream
 
 import (
 	"context"
@@ -12,7 +12,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
-	"github.com/lineage-ebpf/lineage/daemon/stream"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -28,7 +27,7 @@ const (
 // watcher is one reader of the view. It runs in its request's goroutine.
 type watcher struct {
 	feed     *Feed
-	out      *stream.Sender
+	out      *Sender
 	caller   access.Caller
 	session  tracer.SessionID // 0: all that the caller may read
 	interval time.Duration
@@ -40,15 +39,15 @@ type watcher struct {
 	saw   bool
 }
 
-// Request is what a reader asks for.
-type Request struct {
+// WatchRequest is what a reader asks for.
+type WatchRequest struct {
 	Session  string        // "": all that the caller may read
 	Interval time.Duration // between two lines
 }
 
 // Serve sends the picture and then its changes, until the reader, the session or the
 // daemon goes.
-func (f *Feed) Serve(ctx context.Context, rw http.ResponseWriter, c access.Caller, q Request) error {
+func (f *Feed) Serve(ctx context.Context, rw http.ResponseWriter, c access.Caller, q WatchRequest) error {
 	w := &watcher{feed: f, out: f.o.To(rw, c), caller: c, interval: q.Interval, whole: true}
 	if q.Session != "" {
 		id, err := lookup.Ask(f.o.Find, q.Session, c, access.Read, func(_ registry.View, x *registry.Session) tracer.SessionID { return x.ID() })
@@ -77,7 +76,7 @@ func (w *watcher) run(ctx context.Context) {
 			return
 		}
 		if over {
-			w.out.End(api.Frame{Head: api.Head{Kind: "end"}, Reason: stream.ReasonOver})
+			w.out.End(api.Frame{Head: api.Head{Kind: "end"}, Reason: ReasonOver})
 			return
 		}
 		pace := time.After(w.interval)
@@ -86,7 +85,7 @@ func (w *watcher) run(ctx context.Context) {
 			case <-ctx.Done():
 				return
 			case <-w.feed.o.Stopping:
-				w.out.End(api.Frame{Head: api.Head{Kind: "end"}, Reason: stream.ReasonStopping})
+				w.out.End(api.Frame{Head: api.Head{Kind: "end"}, Reason: ReasonStopping})
 				return
 			case <-beat:
 				w.out.Encode(api.Frame{Head: api.Head{Kind: "heartbeat"}, TimeNS: api.U64(w.feed.o.Clock.Boottime())})

@@ -1,6 +1,6 @@
 //go:build linux
 
-package watch
+package stream
 
 import (
 	"context"
@@ -15,7 +15,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/registry/registrytest"
-	"github.com/lineage-ebpf/lineage/daemon/stream"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/lineage"
@@ -33,8 +32,8 @@ type gallery struct {
 
 func newGallery(tb testing.TB, options lineage.Options) *gallery {
 	r := registrytest.New(tb, func(o *registry.Options) { o.Graph = options })
-	f := New(Options{
-		Lines: stream.Lines{Clock: r.Clock}, Registry: r.R,
+	f := NewFeed(FeedOptions{
+		Lines: Lines{Clock: r.Clock}, Registry: r.R,
 		Status: func(v registry.View) api.WatchStatus {
 			return api.WatchStatus{Lost: v.Lost(), Forks: v.Forks(), Live: v.Graph().Stats().Live}
 		},
@@ -112,12 +111,12 @@ func (g *gallery) publish() {
 	}
 }
 
-func (g *gallery) reader(c access.Caller, session tracer.SessionID) *reader {
-	return &reader{w: &watcher{feed: g.f, out: g.f.o.To(nowhere{}, c), caller: c, session: session, whole: true}, picture: apitest.NewPicture()}
+func (g *gallery) reader(c access.Caller, session tracer.SessionID) *watchReader {
+	return &watchReader{w: &watcher{feed: g.f, out: g.f.o.To(nowhere{}, c), caller: c, session: session, whole: true}, picture: apitest.NewPicture()}
 }
 
-// reader is a client of the view.
-type reader struct {
+// watchReader is a client of the view.
+type watchReader struct {
 	w       *watcher
 	picture *apitest.Picture
 	lines   int
@@ -125,7 +124,7 @@ type reader struct {
 }
 
 // line reads one line; false: there is none now.
-func (r *reader) line() bool {
+func (r *watchReader) line() bool {
 	f, _, wake := r.w.next()
 	if f.Kind != "" {
 		if f.Rev < r.rev || f.Rev == r.rev && f.Kind == "diff" {
@@ -138,7 +137,7 @@ func (r *reader) line() bool {
 	return wake == nil
 }
 
-func (r *reader) all() *apitest.Picture {
+func (r *watchReader) all() *apitest.Picture {
 	for r.line() {
 	}
 	return r.picture
@@ -185,7 +184,7 @@ func TestFramesMakeThePicture(t *testing.T) {
 		a, b := g.session(100, 1000), g.session(101, 1001)
 		g.Update(func(tx registry.Tx) { g.f.track(tx.View, true) })
 		g.publish()
-		readers := []*reader{
+		readers := []*watchReader{
 			g.reader(access.Caller{}, 0), g.reader(access.Caller{UID: 1000}, 0), g.reader(access.Caller{UID: 1001}, b),
 			g.reader(access.Caller{UID: 1002, Group: true}, a), g.reader(access.Caller{UID: 1000, Member: a}, 0),
 			g.reader(access.Caller{UID: 1003}, 0),
@@ -314,7 +313,7 @@ func TestChangedAround(t *testing.T) {
 // starts again, and does not keep what is gone.
 func TestForgottenRemovals(t *testing.T) {
 	v := newView()
-	r := &reader{w: &watcher{feed: &Feed{view: v}, whole: true}, picture: apitest.NewPicture()}
+	r := &watchReader{w: &watcher{feed: &Feed{view: v}, whole: true}, picture: apitest.NewPicture()}
 	id := func(i int) lineage.ID { return lineage.ID{PID: uint32(i), Start: 1} }
 	var came, went batch
 	for i := 1; i <= 2*viewRemovals+100; i++ {

@@ -1,6 +1,6 @@
 //go:build linux
 
-package watch
+package stream
 
 import (
 	"context"
@@ -11,7 +11,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
-	"github.com/lineage-ebpf/lineage/daemon/stream"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -24,9 +23,9 @@ const (
 	viewSessions  = 32
 )
 
-// Options are what a [Feed] depends on.
-type Options struct {
-	stream.Lines
+// FeedOptions are what a [Feed] depends on.
+type FeedOptions struct {
+	Lines
 	Registry *registry.Registry
 	Find     *lookup.Finder
 	Status   func(registry.View) api.WatchStatus // what a status line shows
@@ -35,7 +34,7 @@ type Options struct {
 // Feed keeps the view up to date while it has readers. Its cost depends on what
 // changed, not on the number of readers.
 type Feed struct {
-	o    Options
+	o    FeedOptions
 	view *view
 
 	mu      sync.Mutex
@@ -52,8 +51,8 @@ type Feed struct {
 	scopes  map[tracer.SessionID]*access.Scope
 }
 
-// New makes a feed; attach its hooks.
-func New(o Options) *Feed {
+// NewFeed makes a feed; attach its hooks.
+func NewFeed(o FeedOptions) *Feed {
 	return &Feed{o: o, view: newView(), wanted: make(chan struct{}, 1)}
 }
 

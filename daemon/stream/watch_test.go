@@ -1,13 +1,12 @@
 //go:build linux
 
-package watch_test
+package stream_test
 
 import (
 	"bufio"
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -18,8 +17,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
-
-func TestMain(m *testing.M) { os.Exit(daemontest.Main(m)) }
 
 // frames reads a watch; close it to disconnect.
 type frames struct {

@@ -52,7 +52,7 @@ export PREFIX DESTDIR FORCE PURGE
 KERNELS  := 5.10 6.1 6.12 6.16 6.18 6.18-rt 7
 ARM_KERNELS := 6.18
 QUICK    := 6.1 7
-VM_TESTS := tracer enforcer daemon daemon/holdings daemon/selfcheck internal/e2e internal/e2e/escapes internal/e2e/brokers
+VM_TESTS := tracer enforcer daemon daemon/holdings daemon/status internal/e2e internal/e2e/escapes internal/e2e/brokers
 
 GOLANGCI := golangci-lint-v2.15.0
 ACTIONLINT := actionlint-v1.7.12

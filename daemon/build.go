@@ -21,7 +21,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
-	"github.com/lineage-ebpf/lineage/daemon/selfcheck"
 	"github.com/lineage-ebpf/lineage/daemon/signed"
 	"github.com/lineage-ebpf/lineage/daemon/status"
 	"github.com/lineage-ebpf/lineage/daemon/stream"
@@ -37,7 +36,7 @@ func (h Host) build(p parts, o Options) *Service {
 	k, r, log, files := p.kernel, p.rules, p.log, cmp.Or(h.Files, "/")
 	e := enforcer.New(k, enforcer.Options{Self: p.self, Clock: h.Clock.Monotonic, Proc: h.Proc, Hold: h.Hold})
 	reg := registry.New(registry.Options{
-		Kernel: k, Enforcer: e, Clock: h.Clock, Proc: h.Proc, Log: log, Hidden: selfcheck.Hidden, Period: h.Period,
+		Kernel: k, Enforcer: e, Clock: h.Clock, Proc: h.Proc, Log: log, Hidden: status.HiddenCanary, Period: h.Period,
 	})
 	s := &Service{
 		host: h, parts: p, Rules: r, Registry: reg, Enforcer: e, linger: o.Ephemeral,
@@ -58,7 +57,7 @@ func (h Host) build(p parts, o Options) *Service {
 		Registry: reg, Kernel: k, Proc: h.Proc, Clock: h.Clock, Origins: []holdings.Origin{steward.Origin, s.Attribution.Origin},
 		PortsWait: func() time.Duration { return r.Policy().Wait.Ports.Std() }, Every: h.HeldPeriod, Log: log,
 	})
-	s.selfCheck = selfcheck.New(selfcheck.Options{
+	s.selfCheck = status.NewCheck(status.CheckOptions{
 		Ground: ground, Command: o.Canary, Every: r.Started().Daemon.SelfCheck.Std(), Self: p.self,
 	})
 	s.Ring = history.NewRing(h.Clock.Boottime()/1000, history.RingSize)
@@ -82,7 +81,7 @@ func (h Host) build(p parts, o Options) *Service {
 	)
 	claims := attribution.NewMarks(attribution.MarksOptions{Ground: ground, Policy: r.Policy})
 	does := acts.New(acts.Options{
-		Ground: ground, Find: find, Access: s.Access, Enforcer: e, Holdings: held, Hidden: selfcheck.Hidden,
+		Ground: ground, Find: find, Access: s.Access, Enforcer: e, Holdings: held, Hidden: status.HiddenCanary,
 	})
 	keeper := &rules.Keeper{Ground: ground, Find: find, Access: s.Access, Rules: r, Steward: steward}
 	orders := signed.New(signed.Options{

@@ -13,7 +13,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/httpapi"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
-	"github.com/lineage-ebpf/lineage/daemon/selfcheck"
 	"github.com/lineage-ebpf/lineage/daemon/status"
 	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/enforcer"
@@ -60,7 +59,7 @@ type Service struct {
 	Attribution *attribution.Attribution
 	Recorder    *history.Recorder
 	Ring        *history.Ring
-	selfCheck   *selfcheck.Check
+	selfCheck   *status.Check
 	status      *status.Status
 	start       *status.Start
 	API         *httpapi.Server

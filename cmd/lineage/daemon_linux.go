@@ -15,7 +15,7 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 	"github.com/lineage-ebpf/lineage/daemon"
-	"github.com/lineage-ebpf/lineage/daemon/canary"
+	"github.com/lineage-ebpf/lineage/daemon/status"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -26,7 +26,7 @@ func (a *app) daemonCommand(
 	serve func(context.Context, daemon.Options) error,
 	unload func(ctx context.Context, socket string, force bool) error,
 ) *cobra.Command {
-	o := daemon.Options{Version: a.host.version, Canary: []string{"/proc/self/exe", canary.Arg}}
+	o := daemon.Options{Version: a.host.version, Canary: []string{"/proc/self/exe", status.CanaryArg}}
 	mode := fileMode(0o666)
 	var takeDown, force bool
 	cmd := &cobra.Command{

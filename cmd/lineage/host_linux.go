@@ -16,8 +16,8 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/verify"
 	"github.com/lineage-ebpf/lineage/daemon"
 	"github.com/lineage-ebpf/lineage/daemon/access"
-	"github.com/lineage-ebpf/lineage/daemon/canary"
 	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/status"
 	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -25,8 +25,8 @@ import (
 // dispatch turns this process into a canary of the daemon, if it was started as one.
 // That is not a cobra command: its arguments are not for people.
 func dispatch(args []string) {
-	if len(args) > 1 && args[1] == canary.Arg {
-		canary.Main(args[2:])
+	if len(args) > 1 && args[1] == status.CanaryArg {
+		status.CanaryMain(args[2:])
 	}
 }
 

@@ -23,7 +23,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
-	"github.com/lineage-ebpf/lineage/daemon/selfcheck"
 	"github.com/lineage-ebpf/lineage/daemon/signed"
 	"github.com/lineage-ebpf/lineage/daemon/status"
 	"github.com/lineage-ebpf/lineage/daemon/stream"
@@ -50,7 +49,7 @@ type Options struct {
 	Rules       *rules.Policy
 	Steward     *rules.Steward
 	Attribution *attribution.Attribution
-	SelfCheck   *selfcheck.Check
+	SelfCheck   *status.Check
 	Keeper      *rules.Keeper
 	Signed      *signed.Orders
 	Version     string

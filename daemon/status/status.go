@@ -16,7 +16,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
-	"github.com/lineage-ebpf/lineage/daemon/selfcheck"
 	"github.com/lineage-ebpf/lineage/daemon/stream"
 )
 
@@ -25,7 +24,7 @@ type Options struct {
 	registry.Ground
 	Access    *access.Access
 	Rules     *rules.Policy
-	SelfCheck *selfcheck.Check
+	SelfCheck *Check
 	Tally     *stream.Tally
 	Recorder  *history.Recorder
 	Audit     *access.AuditLog

@@ -273,8 +273,8 @@ func TestGoroutines(t *testing.T) {
 	except := map[string]string{
 		"daemon/access/listener.go":              "closes a connection",
 		"daemon/access/log.go":                    "writes records",
-		"daemon/canary/canary.go":                "shortens a wait",
-		"daemon/canary/stage.go":                 "is another process",
+		"daemon/status/canary.go":                "shortens a wait",
+		"daemon/status/stage.go":                 "is another process",
 		"daemon/daemontest/real.go":              "is for tests",
 		"daemon/daemontest/requests.go":          "is for tests",
 		"daemon/history/recorder.go":             "closes the journal",

@@ -1,6 +1,6 @@
 //go:build linux
 
-package canary
+package status
 
 import (
 	"fmt"
@@ -12,12 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Arg is the first argument of the hidden mode in which a program is a canary.
+// CanaryArg is the first argument of the hidden mode in which a program is a canary.
 // main must look for it before anything else and call [Main].
-const Arg = "__canary"
+const CanaryArg = "__canary"
 
-// Limit is how long a process of a canary may live.
-const Limit = 30 * time.Second
+// CanaryLimit is how long a process of a canary may live.
+const CanaryLimit = 30 * time.Second
 
 // The stages, in the only order in which one starts the next.
 const (
@@ -33,11 +33,11 @@ const (
 	orphanLine = "orphan %d\n"
 )
 
-// Main is one process of a canary; args is the command line after [Arg]. It never
+// CanaryMain is one process of a canary; args is the command line after [Arg]. It never
 // returns. A process exits when its standard input ends, which it does with the daemon,
 // and after [Limit] at the latest.
-func Main(args []string) {
-	time.AfterFunc(Limit, func() { os.Exit(1) })
+func CanaryMain(args []string) {
+	time.AfterFunc(CanaryLimit, func() { os.Exit(1) })
 	if err := stage(args); err != nil {
 		fmt.Fprintln(os.Stderr, "lineage: canary:", err)
 		os.Exit(1)
@@ -88,7 +88,7 @@ func released() bool {
 	return n == 1 && err == nil
 }
 
-func argv(args ...string) []string { return append([]string{"lineage", Arg}, args...) }
+func argv(args ...string) []string { return append([]string{"lineage", CanaryArg}, args...) }
 
 // start starts the next stage, in a POSIX session of its own or in ours.
 func start(setsid bool, args ...string) (pid int, err error) {

@@ -1,6 +1,6 @@
 //go:build linux
 
-package selfcheck_test
+package status_test
 
 import (
 	"context"
@@ -18,10 +18,9 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon"
-	"github.com/lineage-ebpf/lineage/daemon/canary"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
-	"github.com/lineage-ebpf/lineage/daemon/selfcheck"
+	"github.com/lineage-ebpf/lineage/daemon/status"
 	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -29,14 +28,13 @@ import (
 )
 
 // TestMain also runs this binary as a canary.
-func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == canary.Arg {
-		canary.Main(os.Args[2:])
+func init() {
+	if len(os.Args) > 1 && os.Args[1] == status.CanaryArg {
+		status.CanaryMain(os.Args[2:])
 	}
-	os.Exit(daemontest.Main(m))
 }
 
-var canaryCommand = []string{"/proc/self/exe", canary.Arg}
+var canaryCommand = []string{"/proc/self/exe", status.CanaryArg}
 
 // checked serves this kernel at a level, with self-checks by policy.
 func checked(t *testing.T, level int, policyText string) (c api.Client, r *daemontest.Real) {
@@ -137,15 +135,15 @@ func TestSelfCheckSweeps(t *testing.T) {
 	require.NoError(t, err)
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	left, err := canary.Start(canaryCommand)
+	left, err := status.StartCanary(canaryCommand)
 	require.NoError(t, err)
 	defer left.Close()
 	root, err := k.Identify(uint32(left.PID()))
 	require.NoError(t, err)
-	_, err = k.Create(tracer.SessionSpec{Root: root, Name: selfcheck.Name})
+	_, err = k.Create(tracer.SessionSpec{Root: root, Name: status.CanaryName})
 	require.NoError(t, err)
 	require.NoError(t, k.Close())
-	if live, err := tracer.Live(dir, selfcheck.Name); live != 0 || err != nil {
+	if live, err := tracer.Live(dir, status.CanaryName); live != 0 || err != nil {
 		t.Errorf("it counts as a live session: %d, %v", live, err)
 	}
 	served := daemontest.Real{Dir: dir, Options: daemon.Options{Canary: canaryCommand}}
@@ -182,7 +180,7 @@ func TestSelfCheckFails(t *testing.T) {
 // streams it, so that an ephemeral daemon may exit too.
 func TestCanaryIsHidden(t *testing.T) {
 	w := daemontest.New(t)
-	id, err := w.K.Create(tracer.SessionSpec{Root: w.K.Proc(daemontest.Root).Identity, Name: selfcheck.Name})
+	id, err := w.K.Create(tracer.SessionSpec{Root: w.K.Proc(daemontest.Root).Identity, Name: status.CanaryName})
 	require.NoError(t, err)
 	w.K.Fork(daemontest.Root, 200, "lngtest-canary")
 	w.Resync(registry.CauseRequest)
@@ -227,5 +225,5 @@ func raw(t *testing.T, socket, method, path string) (int, string) {
 func TestNoNameLikeTheCanarys(t *testing.T) {
 	w := daemontest.New(t)
 	w.Add(100, daemontest.Root, 0, "lngtest-root")
-	w.Do("root", "POST", "/v1/sessions", api.NewSession{Root: api.Ref{PID: 100}, Name: selfcheck.Name}).Refused(api.CodeBadRequest)
+	w.Do("root", "POST", "/v1/sessions", api.NewSession{Root: api.Ref{PID: 100}, Name: status.CanaryName}).Refused(api.CodeBadRequest)
 }

@@ -1,6 +1,6 @@
 //go:build linux
 
-package selfcheck
+package status
 
 import (
 	"cmp"
@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/daemon/canary"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/enforcer"
@@ -27,23 +26,23 @@ const (
 	askPause  = 5 * time.Millisecond
 )
 
-// Name is the kernel's name of the sessions of self-checks, by which the next daemon
+// CanaryName is the kernel's name of the sessions of self-checks, by which the next daemon
 // recognises them too. No caller can give a session this name.
-const Name = "~canary"
+const CanaryName = "~canary"
 
-// Hidden reports whether a session belongs to a check.
-func Hidden(info tracer.SessionInfo) bool { return info.Name == Name }
+// HiddenCanary reports whether a session belongs to a check.
+func HiddenCanary(info tracer.SessionInfo) bool { return info.Name == CanaryName }
 
-// Options of New.
-type Options struct {
+// CheckOptions of New.
+type CheckOptions struct {
 	registry.Ground
-	Command []string      // that calls canary.Main; empty: no checks
+	Command []string      // that calls CanaryMain; empty: no checks
 	Every   time.Duration // 0: at start only
 	Self    tracer.Identity
 }
 
-// New makes a Check; First and Run run it.
-func New(o Options) *Check { return &Check{Options: o} }
+// NewCheck makes a Check; First and Run run it.
+func NewCheck(o CheckOptions) *Check { return &Check{CheckOptions: o} }
 
 // Check proves regularly that this host attributes and ends processes: it opens a
 // session over a canary, lets it try to escape and ends it. It calls the kernel with an
@@ -51,7 +50,7 @@ func New(o Options) *Check { return &Check{Options: o} }
 // is not shown among the sessions of users. Mode and breaker do not apply to it: it
 // ends no user's process.
 type Check struct {
-	Options
+	CheckOptions
 
 	one sync.Mutex // one check at a time
 
@@ -126,7 +125,7 @@ func (c *Check) try(ctx context.Context) error {
 	if err := c.sweep(); err != nil {
 		return fmt.Errorf("end what an earlier check left: %w", err)
 	}
-	bird, err := canary.Start(c.Command)
+	bird, err := StartCanary(c.Command)
 	if err != nil {
 		return err
 	}
@@ -143,7 +142,7 @@ func (c *Check) try(ctx context.Context) error {
 	}
 	id, err := c.Kernel.Create(tracer.SessionSpec{
 		// Whatever happens to this daemon, the kernel ends it.
-		Root: root, Owner: c.Self, Name: Name, MaxLifetime: canary.Limit,
+		Root: root, Owner: c.Self, Name: CanaryName, MaxLifetime: CanaryLimit,
 	})
 	if err != nil {
 		return fmt.Errorf("open the canary's session: %w", err)
@@ -164,7 +163,7 @@ func (c *Check) ender() *enforcer.Enforcer {
 
 // watch lets the tree grow and asks to which session the orphan belongs: the kernel,
 // then the graph.
-func (c *Check) watch(ctx context.Context, bird *canary.Canary, id tracer.SessionID, root tracer.Identity, lost uint64) error {
+func (c *Check) watch(ctx context.Context, bird *Canary, id tracer.SessionID, root tracer.Identity, lost uint64) error {
 	if err := bird.Release(); err != nil {
 		return err
 	}
@@ -229,7 +228,7 @@ func (c *Check) sweep() error {
 		return err
 	}
 	for _, info := range infos {
-		if Hidden(info) {
+		if HiddenCanary(info) {
 			err = errors.Join(err, c.end(c.ender(), info.ID))
 		}
 	}

@@ -1,6 +1,6 @@
 //go:build linux
 
-package canary
+package status
 
 import (
 	"bufio"
@@ -22,11 +22,11 @@ type Canary struct {
 	lines io.ReadCloser  // that the tree prints
 }
 
-// Start starts the root of a tree, which waits for Release before it does anything.
+// StartCanary starts the root of a tree, which waits for Release before it does anything.
 // command is a command line to which arguments are appended that it passes to [Main].
 // The root gets SIGKILL when the calling thread ends: hold it with
 // [runtime.LockOSThread] until Close.
-func Start(command []string) (*Canary, error) {
+func StartCanary(command []string) (*Canary, error) {
 	c := &Canary{root: exec.Command(command[0], append(command[1:len(command):len(command)], stageRoot)...)}
 	c.root.Dir, c.root.Env = "/", []string{}
 	c.root.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL}

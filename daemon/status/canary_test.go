@@ -1,6 +1,6 @@
 //go:build linux
 
-package canary
+package status
 
 import (
 	"context"
@@ -13,16 +13,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lineage-ebpf/lineage/internal/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // TestMain also runs this binary as a canary.
-func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == Arg {
-		Main(os.Args[2:])
+func init() {
+	if len(os.Args) > 1 && os.Args[1] == CanaryArg {
+		CanaryMain(os.Args[2:])
 	}
-	os.Exit(m.Run())
 }
 
 // started is a canary that was not released yet.
@@ -30,7 +30,7 @@ func started(t *testing.T) *Canary {
 	t.Helper()
 	runtime.LockOSThread()
 	t.Cleanup(runtime.UnlockOSThread)
-	c, err := Start([]string{"/proc/self/exe", Arg})
+	c, err := StartCanary([]string{"/proc/self/exe", CanaryArg})
 	require.NoError(t, err)
 	return c
 }
@@ -114,7 +114,7 @@ func TestFamilyGivesUp(t *testing.T) {
 // TestByHand: a user who types the hidden mode gets a process that exits at once.
 func TestByHand(t *testing.T) {
 	for _, args := range [][]string{{}, {"root"}, {"orphan"}, {"last"}, {"x"}} {
-		cmd := exec.Command("/proc/self/exe", append([]string{Arg}, args...)...)
+		cmd := exec.Command("/proc/self/exe", append([]string{CanaryArg}, args...)...)
 		if err := cmd.Run(); err != nil && cmd.ProcessState.ExitCode() != 1 {
 			t.Errorf("%v: %v", args, err)
 		}
@@ -122,7 +122,7 @@ func TestByHand(t *testing.T) {
 }
 
 func TestNoProgram(t *testing.T) {
-	if _, err := Start([]string{"/nonexistent/lngtest", Arg}); !errors.Is(err, os.ErrNotExist) {
+	if _, err := StartCanary([]string{"/nonexistent/lngtest", CanaryArg}); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
 	}
 }

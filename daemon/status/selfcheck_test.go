@@ -1,6 +1,6 @@
 //go:build linux
 
-package selfcheck
+package status
 
 import (
 	"strings"
@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/daemon/canary"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/registry/registrytest"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
@@ -69,11 +68,11 @@ func checker(t *testing.T) (*Check, *learning) {
 	}
 	f := registrytest.New(t, func(o *registry.Options) {
 		k.Kernel, o.Kernel = o.Kernel.(*kerneltest.Kernel), k
-		o.Clock.Monotonic, o.Clock.Clock, o.Proc, o.Hidden = now, time.Now, "/proc", Hidden
+		o.Clock.Monotonic, o.Clock.Clock, o.Proc, o.Hidden = now, time.Now, "/proc", HiddenCanary
 	})
 	f.Run()
 	f.Ingest()
-	return New(Options{Ground: registry.Ground{Registry: f.R, Kernel: k, Proc: f.Proc, Clock: f.Clock, Log: f.Log}, Command: []string{"/proc/self/exe", canary.Arg}}), k
+	return NewCheck(CheckOptions{Ground: registry.Ground{Registry: f.R, Kernel: k, Proc: f.Proc, Clock: f.Clock, Log: f.Log}, Command: []string{"/proc/self/exe", CanaryArg}}), k
 }
 
 // A check passes only if the kernel has the orphan in its session, by the right creator, and the end is clean.
@@ -118,7 +117,7 @@ func TestCheck(t *testing.T) {
 func TestLacks(t *testing.T) {
 	check, k := checker(t)
 	k.Identify(100)
-	id, err := k.Create(tracer.SessionSpec{Root: k.Proc(100).Identity, Name: Name})
+	id, err := k.Create(tracer.SessionSpec{Root: k.Proc(100).Identity, Name: CanaryName})
 	require.NoError(t, err)
 	k.Fork(100, 101, "middle")
 	k.Fork(101, 102, "orphan")

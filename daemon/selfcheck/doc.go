@@ -1,2 +1,0 @@
-// Package selfcheck proves regularly that this host attributes and ends processes.
-package selfcheck

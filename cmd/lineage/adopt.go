@@ -8,9 +8,8 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/ending"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/signing"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
@@ -19,7 +18,7 @@ func (a *app) adoptCommand() *cobra.Command {
 	var req api.NewSession
 	var grace *time.Duration
 	var lifetime, idle time.Duration
-	onExit := flags.Choice{Value: "end", Words: []string{"end", "report"}}
+	onExit := cli.Choice{Value: "end", Words: []string{"end", "report"}}
 	cmd := &cobra.Command{
 		Use:   "adopt PID",
 		Short: "Make a running process and its descendants a session",
@@ -39,12 +38,12 @@ PID@START, which "-o name" prints, is safe against reused PIDs.`,
 		Example: `  sudo lineage adopt 4130 --name build
   sudo lineage adopt 4130 --idle 1h --on-exit report
   lineage ls --outside -o name | xargs -n1 sudo lineage adopt`,
-		Args:              flags.Args(1, 1, "PID"),
+		Args:              cli.Args(1, 1, "PID"),
 		ValidArgsFunction: a.completeAdopted,
 	}
 	f := cmd.Flags()
 	f.StringVar(&req.Name, "name", "", "the session's `NAME`")
-	flags.Grace(f, &grace, "the policy's, 5s")
+	cli.Grace(f, &grace, "the policy's, 5s")
 	f.DurationVar(&lifetime, "max-lifetime", 0, "end the session after this `TIME`")
 	f.DurationVar(&idle, "idle", 0, "end the session after this `TIME` with no new process and under 1s of CPU")
 	f.Var(&onExit, "on-exit", "what to do with leftovers when the process exits: `ACTION`, end or report")
@@ -52,7 +51,7 @@ PID@START, which "-o name" prints, is safe against reused PIDs.`,
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ref, err := api.ParseRef(args[0])
 		if err != nil {
-			return exit.Usage("adopt: %w", exit.Invalid("PID", args[0], "PID or PID@START"))
+			return cli.Usage("adopt: %w", cli.Invalid("PID", args[0], "PID or PID@START"))
 		}
 		if grace != nil {
 			ms := grace.Milliseconds()
@@ -60,7 +59,7 @@ PID@START, which "-o name" prints, is safe against reused PIDs.`,
 		}
 		for name, d := range map[string]time.Duration{"max-lifetime": lifetime, "idle": idle} {
 			if cmd.Flags().Changed(name) && d < time.Millisecond {
-				return exit.Usage("adopt: %w", exit.Invalid("--"+name, d, "at least 1ms"))
+				return cli.Usage("adopt: %w", cli.Invalid("--"+name, d, "at least 1ms"))
 			}
 		}
 		req.Root, req.Adopt, req.OnRootExit = ref, true, onExit.Value
@@ -94,7 +93,7 @@ host. Without the right to see the processes there name them as PID@START_NS.`,
 		Example: `  lineage keep 4130 --name preview --reason "dev server" --until 8h
   lineage keep :3000 4131 --reason cache --until 2027-06-30  # what has the port
   lineage keep 4130 --reason cache --until 8h --sign ~/.ssh/id_ed25519 -H web1`,
-		Args:              flags.Args(1, 256, "PID or :PORT"),
+		Args:              cli.Args(1, 256, "PID or :PORT"),
 		ValidArgsFunction: a.completeMember,
 	}
 	f := cmd.Flags()
@@ -110,18 +109,18 @@ host. Without the right to see the processes there name them as PID@START_NS.`,
 		ctx := cmd.Context()
 		for _, name := range []string{"reason", "until"} {
 			if !cmd.Flags().Changed(name) {
-				return exit.Usage("keep: --%s is missing; see \"lineage keep --help\"", name)
+				return cli.Usage("keep: --%s is missing; see \"lineage keep --help\"", name)
 			}
 		}
 		var ok bool
 		if req.Until, ok = moment(until, time.Now()); !ok {
-			return exit.Usage("keep: %w", exit.Invalid("--until", until, "a duration such as 8h, a date such as 2027-06-30, or a time in RFC 3339"))
+			return cli.Usage("keep: %w", cli.Invalid("--until", until, "a duration such as 8h, a date such as 2027-06-30, or a time in RFC 3339"))
 		}
 		switch {
 		case len(*remote) > 0 && !signs.Given():
-			return exit.Usage("keep: -H needs --sign")
+			return cli.Usage("keep: -H needs --sign")
 		case len(*remote) > 1:
-			return exit.Usage("keep: a process is of one host; give -H one")
+			return cli.Usage("keep: a process is of one host; give -H one")
 		}
 		sender, err := a.sender(signs, ending.Options{Yes: *yes, Timeout: ending.Timeout}, *remote, format.Value)
 		if err != nil {

@@ -8,10 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/console"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/help"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/natslink"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/programs"
@@ -22,7 +19,7 @@ import (
 // app is what the commands share: their injected environment, and the flags that all of
 // them take.
 type app struct {
-	console.Console
+	cli.Console
 	dial     func(ctx context.Context, socket string) (api.Client, error)
 	dialHost hosts.Dialer // the daemon of another host
 	host     host
@@ -67,8 +64,8 @@ func (a *app) main(ctx context.Context, args []string) int {
 	for _, l := range a.links {
 		l.Close()
 	}
-	if _, ok := errors.AsType[*exit.Error](err); err != nil && !ok && !a.begun {
-		err = exit.Usage("%w", err)
+	if _, ok := errors.AsType[*cli.Error](err); err != nil && !ok && !a.begun {
+		err = cli.Usage("%w", err)
 	}
 	return a.exit(err)
 }
@@ -78,10 +75,10 @@ func (a *app) exit(err error) int {
 	if err == nil {
 		return api.ExitOK
 	}
-	if e, ok := errors.AsType[*exit.Error](err); !ok || e.Err != nil {
+	if e, ok := errors.AsType[*cli.Error](err); !ok || e.Err != nil {
 		a.Complain(err)
 	}
-	return exit.Code(err)
+	return cli.ExitCode(err)
 }
 
 // client connects to the daemon.
@@ -110,7 +107,7 @@ func (a *app) socketPath() string {
 }
 
 func (a *app) root() *cobra.Command {
-	color := flags.Choice{Value: "auto", Words: []string{"auto", "always", "never"}}
+	color := cli.Choice{Value: "auto", Words: []string{"auto", "always", "never"}}
 	root := &cobra.Command{
 		Use:   "lineage",
 		Short: "Track every process that a command starts, and end them all",
@@ -125,13 +122,13 @@ of them.`,
 		Version:       a.host.version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          help.Subcommand,
+		Args:          cli.Subcommand,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) (err error) {
 			a.begun, a.Color = true, color.Value
 			cmd.Flags().Visit(func(f *pflag.Flag) {
 				if f.Value.Type() == "string" && f.Value.String() == "" { // as of a variable that is not set: not the same as without it
-					err = exit.Usage("%s: %w", cmd.Name(), exit.Invalid("--"+f.Name, "", "a text, or left out"))
+					err = cli.Usage("%s: %w", cmd.Name(), cli.Invalid("--"+f.Name, "", "a text, or left out"))
 				}
 			})
 			if err != nil {
@@ -143,10 +140,10 @@ of them.`,
 	root.SuggestionsMinimumDistance = 2
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		if err = flags.Error(cmd, err); !cmd.HasParent() {
-			return exit.Usage("%w", err)
+		if err = cli.FlagError(cmd, err); !cmd.HasParent() {
+			return cli.Usage("%w", err)
 		}
-		return exit.Usage("%s: %w", cmd.Name(), err)
+		return cli.Usage("%s: %w", cmd.Name(), err)
 	})
 	root.PersistentFlags().StringVar(&a.socket, "socket", "", "the `PATH` of the daemon's socket (default $LINEAGE_SOCKET, else "+api.DefaultSocket+")")
 	root.PersistentFlags().Var(&color, "color", "colour the output `WHEN`: auto, always or never")
@@ -177,7 +174,7 @@ of them.`,
 		a.versionCommand(),
 	)
 	root.AddCommand(a.host.commands(a)...)
-	help.Add(root)
+	cli.AddHelp(root)
 	completeFlags(root)
 	return root
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/query"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
@@ -72,10 +72,10 @@ func sessionWords(sessions []api.Session, given []string, begun string) []cobra.
 func completeFlags(cmd *cobra.Command) {
 	complete := func(f *pflag.Flag) {
 		takes, _ := pflag.UnquoteUsage(f)
-		if c, ok := f.Value.(*flags.Choice); ok {
+		if c, ok := f.Value.(*cli.Choice); ok {
 			cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(c.Words, cobra.ShellCompDirectiveNoFileComp))
 		} else if takes == "FILE" {
-			cmd.RegisterFlagCompletionFunc(f.Name, flags.Files)
+			cmd.RegisterFlagCompletionFunc(f.Name, cli.CompleteFiles)
 		}
 	}
 	cmd.Flags().VisitAll(complete)

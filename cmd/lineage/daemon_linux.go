@@ -11,8 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 	"github.com/lineage-ebpf/lineage/daemon"
 	"github.com/lineage-ebpf/lineage/daemon/status"
@@ -38,17 +37,17 @@ everything from the kernel instead.`,
 		Example: `  sudo lineage daemon
   sudo lineage daemon --policy ./policy.yaml --socket /tmp/test.sock
   sudo lineage daemon --unload`,
-		Args:              flags.Args(0, 0, "the time of --ephemeral is written --ephemeral=TIME"),
+		Args:              cli.Args(0, 0, "the time of --ephemeral is written --ephemeral=TIME"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Socket, o.SocketMode = a.socketPath(), os.FileMode(mode)
 			switch {
 			case force && !takeDown:
-				return exit.Usage("daemon: --force belongs to --unload")
+				return cli.Usage("daemon: --force belongs to --unload")
 			case o.Level < 0 || o.Level >= len(text.Levels):
-				return exit.Usage("daemon: %w", exit.Invalid("--level", o.Level, fmt.Sprintf("0 to %d", len(text.Levels)-1)))
+				return cli.Usage("daemon: %w", cli.Invalid("--level", o.Level, fmt.Sprintf("0 to %d", len(text.Levels)-1)))
 			case cmd.Flags().Changed("ephemeral") && o.Ephemeral <= 0:
-				return exit.Usage("daemon: %w", exit.Invalid("--ephemeral", o.Ephemeral, "more than 0"))
+				return cli.Usage("daemon: %w", cli.Invalid("--ephemeral", o.Ephemeral, "more than 0"))
 			case takeDown:
 				return refused(unload(cmd.Context(), o.Socket, force))
 			}
@@ -73,9 +72,9 @@ everything from the kernel instead.`,
 func refused(err error) error {
 	switch {
 	case errors.Is(err, tracer.ErrNotRoot), errors.Is(err, daemon.ErrMember):
-		return exit.Errorf(api.ExitDenied, "daemon: %w", err)
+		return cli.Errorf(api.ExitDenied, "daemon: %w", err)
 	case errors.Is(err, tracer.ErrUnsupported), errors.Is(err, syscall.EROFS): // of the bpffs, or of the socket's directory
-		return exit.Errorf(api.ExitUnsupported, "daemon: %w", err)
+		return cli.Errorf(api.ExitUnsupported, "daemon: %w", err)
 	}
 	return err
 }

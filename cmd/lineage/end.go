@@ -8,9 +8,8 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/ending"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/signing"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
@@ -41,7 +40,7 @@ func (a *app) endCommand() *cobra.Command {
   lineage end claude --sign ~/.ssh/id_ed25519.pub --reason "case 7" -H web1`,
 		ValidArgsFunction: a.completeSession("live"),
 	}
-	sel := flags.Selection(cmd, a.host.euid)
+	sel := cli.Selection(cmd, a.host.euid)
 	o.Flags(cmd.Flags())
 	var signs signing.Flags
 	signs.Add(cmd.Flags())
@@ -72,7 +71,7 @@ func (a *app) endCommand() *cobra.Command {
 		}
 		if len(*remote) > 0 {
 			if len(a.links) > 0 {
-				return exit.Usage("end: over NATS hosts take only signed commands; give --sign")
+				return cli.Usage("end: over NATS hosts take only signed commands; give --sign")
 			}
 			dial, err := a.hostDialer()
 			if err != nil {
@@ -135,7 +134,7 @@ func (a *app) haltCommand() *cobra.Command {
   sudo lineage halt --off`,
 		ValidArgsFunction: a.completeSession("live"),
 	}
-	sel := flags.Selection(cmd, a.host.euid)
+	sel := cli.Selection(cmd, a.host.euid)
 	f := cmd.Flags()
 	f.StringVar(&reason, "reason", "", "why, in one `LINE` that every refusal shows")
 	f.BoolVar(&drain, "drain", false, "refuse what is new, and end nothing")
@@ -159,23 +158,23 @@ func (a *app) haltCommand() *cobra.Command {
 		}
 		switch {
 		case signed && o.DryRun:
-			return exit.Usage("halt: --sign takes no --dry-run")
+			return cli.Usage("halt: --sign takes no --dry-run")
 		case !signed && len(*remote) > 0:
-			return exit.Usage("halt: -H needs --sign")
+			return cli.Usage("halt: -H needs --sign")
 		case drain && off:
-			return exit.Usage("halt: give only one of --drain and --off")
+			return cli.Usage("halt: give only one of --drain and --off")
 		case signed && sel.Filters():
-			return exit.Usage("halt: --sign takes names, ids or --all")
+			return cli.Usage("halt: --sign takes names, ids or --all")
 		case (drain || off) && (sel.Given() || o.DryRun):
-			return exit.Usage("halt: --drain and --off end nothing; select no session, and no --dry-run")
+			return cli.Usage("halt: --drain and --off end nothing; select no session, and no --dry-run")
 		case off && reason != "" && !signed:
-			return exit.Usage("halt: --off takes no --reason")
+			return cli.Usage("halt: --off takes no --reason")
 		case !off && !o.DryRun && strings.TrimSpace(reason) == "":
-			return exit.Usage("halt: --reason is missing")
+			return cli.Usage("halt: --reason is missing")
 		case len(reason) > api.MaxHaltReason:
-			return exit.Usage("halt: --reason has %d bytes, at most %d fit", len(reason), api.MaxHaltReason)
+			return cli.Usage("halt: --reason has %d bytes, at most %d fit", len(reason), api.MaxHaltReason)
 		case o.Timeout < 0:
-			return exit.Usage("halt: %w", exit.Invalid("--timeout", o.Timeout, "0 or more"))
+			return cli.Usage("halt: %w", cli.Invalid("--timeout", o.Timeout, "0 or more"))
 		}
 		if signed {
 			signs.Reason = reason

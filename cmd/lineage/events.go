@@ -10,8 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
@@ -36,11 +35,11 @@ As a stream has no end, "-o json" is the same as "-o jsonl".`,
 		ValidArgsFunction: a.completeSession("live"),
 	}
 	f := cmd.Flags()
-	sel := flags.Selection(cmd, a.host.euid)
+	sel := cli.Selection(cmd, a.host.euid)
 	f.StringSliceVar(&types, "type", nil, "only of `TYPE,...`: "+strings.Join(known, ", "))
 	f.BoolVarP(&follow, "follow", "f", false, "with --since: continue with what happens from now on")
 	rangeFlags(cmd, &since, &until, "what happened")
-	cmd.RegisterFlagCompletionFunc("type", flags.OfList(known))
+	cmd.RegisterFlagCompletionFunc("type", cli.CompleteList(known))
 	format := formatFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
 		if q.Since, q.Until, err = timeRange("events", since, until, a.Now()); err != nil {
@@ -48,13 +47,13 @@ As a stream has no end, "-o json" is the same as "-o jsonl".`,
 		}
 		switch {
 		case follow && until != "":
-			return exit.Usage("events: --follow has no end; give only one of --follow and --until")
+			return cli.Usage("events: --follow has no end; give only one of --follow and --until")
 		case since != "" && until == "" && !follow:
 			q.Until = a.Now()
 		}
 		for _, t := range types {
 			if !slices.Contains(known, t) {
-				return exit.Usage("events: %w", exit.Invalid("--type", t, "one of "+strings.Join(known, ", ")))
+				return cli.Usage("events: %w", cli.Invalid("--type", t, "one of "+strings.Join(known, ", ")))
 			}
 			q.Types = append(q.Types, api.EventType(t))
 		}

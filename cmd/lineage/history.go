@@ -7,8 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/html"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/query"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
@@ -48,7 +47,7 @@ receipts and "lineage status" show, check that it still has that record.`,
 	cmd.Flags().BoolVar(&check, "verify", false, "check all receipts and the audit log of this host")
 	cmd.Flags().StringVar(&page, "html", "", "with SESSION: write it to `FILE` as a page for browsers")
 	rangeFlags(cmd, &since, &until, "ended")
-	sel := flags.Selection(cmd, a.host.euid)
+	sel := cli.Selection(cmd, a.host.euid)
 	format := formatFlag(cmd)
 	remote := a.hostFlag(cmd)
 	takeColumns := a.columnFlags(cmd, format, text.HistoryColumns...)
@@ -60,17 +59,17 @@ receipts and "lineage status" show, check that it still has that record.`,
 		one := sel.One()
 		switch {
 		case check && (everybody || paged || picked || len(*remote) > 0 || len(args) > 1 || sel.Filters()):
-			return exit.Usage("history: --verify is for all of this host, only with one HASH and -o")
+			return cli.Usage("history: --verify is for all of this host, only with one HASH and -o")
 		case check:
 			return verifyHistory(cmd.Context(), a, format.Value, args)
 		case q.Limit < 0:
-			return exit.Usage("history: %w", exit.Invalid("--limit", q.Limit, "0 or more"))
+			return cli.Usage("history: %w", cli.Invalid("--limit", q.Limit, "0 or more"))
 		case one && picked:
-			return exit.Usage("history: --since, --until and --limit are for the list, not for one SESSION")
+			return cli.Usage("history: --since, --until and --limit are for the list, not for one SESSION")
 		case !one && everybody:
-			return exit.Usage("history: --all is for one SESSION, not for the list")
+			return cli.Usage("history: --all is for one SESSION, not for the list")
 		case paged && (!one || everybody || len(*remote) > 0 || cmd.Flags().Changed("output")):
-			return exit.Usage("history: --html is for one SESSION of this host, without --all and -o")
+			return cli.Usage("history: --html is for one SESSION of this host, without --all and -o")
 		}
 		if err := takeColumns(!one, text.HistoryColumns); err != nil {
 			return err
@@ -104,11 +103,11 @@ func verifyHistory(ctx context.Context, a *app, format string, args []string) (e
 	var head access.ChainHead
 	if len(args) > 0 {
 		if head, err = access.ParseChainHead(args[0]); err != nil {
-			return exit.Usage("history: %w", exit.Invalid("HASH", args[0], err.Error()))
+			return cli.Usage("history: %w", cli.Invalid("HASH", args[0], err.Error()))
 		}
 	}
 	if a.host.euid() != 0 {
-		return exit.Errorf(api.ExitDenied, "history: --verify reads the audit log, which only root can, on its host")
+		return cli.Errorf(api.ExitDenied, "history: --verify reads the audit log, which only root can, on its host")
 	}
 	c, err := a.client(ctx)
 	if err != nil {
@@ -125,7 +124,7 @@ func verifyHistory(ctx context.Context, a *app, format string, args []string) (e
 		return err
 	}
 	if err = a.Print(format, verify.Text(v)); err == nil && len(v.Findings) > 0 {
-		err = exit.Silent(api.ExitFailed)
+		err = cli.Silent(api.ExitFailed)
 	}
 	return err
 }
@@ -147,7 +146,7 @@ func rangeFlags(cmd *cobra.Command, since, until *string, what string) {
 // timeRange reads --since and --until.
 func timeRange(command, since, until string, now time.Time) (from, to time.Time, err error) {
 	if from, to, err = api.ParseRange("--", since, until, now); err != nil {
-		err = exit.Usage("%s: %w", command, err)
+		err = cli.Usage("%s: %w", command, err)
 	}
 	return from, to, err
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/outside"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/supervise"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
@@ -88,7 +88,7 @@ func pinnedHalt(socket string) *api.Halt {
 func orphansHere(ctx context.Context) ([]text.HostOrphan, []string, error) {
 	orphans, unknown, err := outside.This.Orphans(ctx)
 	if errors.Is(err, tracer.ErrUnsupported) {
-		err = &exit.Error{Code: api.ExitUnsupported, Err: err}
+		err = &cli.Error{Code: api.ExitUnsupported, Err: err}
 	}
 	return orphans, unknown, err
 }

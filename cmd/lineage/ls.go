@@ -8,8 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/query"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
@@ -32,7 +31,7 @@ dead terminal or a port. "lineage adopt PID" makes one a session.`
 
 func (a *app) lsCommand() *cobra.Command {
 	var ended bool
-	sort := flags.Choice{Words: query.Orders()}
+	sort := cli.Choice{Words: query.Orders()}
 	views := a.views()
 	cmd := &cobra.Command{
 		Use:     "ls [--left | --calls] [SESSION...]",
@@ -55,7 +54,7 @@ func (a *app) lsCommand() *cobra.Command {
 			known[:len(known):len(known)],
 			slices.DeleteFunc(slices.Clone(v.columns), func(c string) bool { return slices.Contains(known, c) })...)
 	}
-	sel := flags.Selection(cmd, a.host.euid)
+	sel := cli.Selection(cmd, a.host.euid)
 	format := formatFlag(cmd)
 	remote := a.hostFlag(cmd)
 	takeColumns := a.columnFlags(cmd, format, known...)
@@ -70,7 +69,7 @@ func (a *app) lsCommand() *cobra.Command {
 			}}
 		}
 		if v.flag == "outside" && (len(*remote) > 0 || sel.Given()) {
-			return exit.Usage("ls: --outside is for all of this host, without SESSION and -H")
+			return cli.Usage("ls: --outside is for all of this host, without SESSION and -H")
 		}
 		if err := takeColumns(true, v.columns); err != nil {
 			return err

@@ -12,14 +12,14 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/console"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
 )
 
 func main() {
 	dispatch(os.Args)
 	a := &app{
-		Console: console.Console{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.Getenv, Now: time.Now, Interrupts: interrupts},
+		Console: cli.Console{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.Getenv, Now: time.Now, Interrupts: interrupts},
 		dial:    api.Dial, dialHost: hosts.Dial, host: thisHost(),
 	}
 	os.Exit(a.main(context.Background(), os.Args[1:]))

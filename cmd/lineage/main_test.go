@@ -18,7 +18,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/apitest"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/console"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
@@ -46,7 +46,7 @@ type world struct {
 func newWorld(t *testing.T, c api.Client) *world {
 	w := &world{t: t, signals: make(chan os.Signal), vars: map[string]string{}}
 	w.app = &app{
-		Console: console.Console{
+		Console: cli.Console{
 			Stdin: strings.NewReader(""), Stdout: &w.out, Stderr: &w.err,
 			Env:        func(name string) string { return w.vars[name] },
 			Now:        func() time.Time { return noon },

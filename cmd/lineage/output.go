@@ -11,20 +11,18 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/console"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/query"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
 // formatFlag adds -o to a command, with those formats; none: with all.
-func formatFlag(cmd *cobra.Command, formats ...string) *flags.Choice {
+func formatFlag(cmd *cobra.Command, formats ...string) *cli.Choice {
 	if len(formats) == 0 {
 		formats = text.Formats
 	}
-	f := &flags.Choice{Value: "table", Words: formats}
+	f := &cli.Choice{Value: "table", Words: formats}
 	cmd.Flags().VarP(f, "output", "o", "print this `FORMAT`: "+strings.Join(formats[:len(formats)-1], ", ")+" or "+formats[len(formats)-1])
 	cmd.Flags().BoolFunc("json", "the same as -o json", func(text string) error {
 		on, err := strconv.ParseBool(text)
@@ -42,20 +40,20 @@ func formatFlag(cmd *cobra.Command, formats ...string) *flags.Choice {
 // columnFlags adds the flags of a command that lists in a table. The returned function
 // applies them, or returns an error. table: a table is shown; known: the columns that
 // it can have, and before that, those of all tables of the command.
-func (a *app) columnFlags(cmd *cobra.Command, format *flags.Choice, known ...string) (take func(table bool, known []string) error) {
-	var c flags.List
+func (a *app) columnFlags(cmd *cobra.Command, format *cli.Choice, known ...string) (take func(table bool, known []string) error) {
+	var c cli.List
 	cmd.Flags().Var(&c, "columns", "only these columns, `COLUMN,...`, in this order: "+strings.Join(known, ", "))
-	cmd.RegisterFlagCompletionFunc("columns", flags.OfList(known))
+	cmd.RegisterFlagCompletionFunc("columns", cli.CompleteList(known))
 	return func(table bool, known []string) error {
 		if len(c.Names) == 0 {
 			return nil
 		}
 		if !table || format.Value != "table" && format.Value != "wide" {
-			return exit.Usage("%s: --columns is for lists with -o table or wide", cmd.Name())
+			return cli.Usage("%s: --columns is for lists with -o table or wide", cmd.Name())
 		}
 		for _, name := range c.Names {
 			if !slices.Contains(known, name) {
-				return exit.Usage("%s: %w", cmd.Name(), exit.Invalid("--columns", name, "some of "+strings.Join(known, ",")))
+				return cli.Usage("%s: %w", cmd.Name(), cli.Invalid("--columns", name, "some of "+strings.Join(known, ",")))
 			}
 		}
 		a.Columns = c.Names
@@ -77,7 +75,7 @@ func (a *app) explainEmpty(ctx context.Context, c api.Client, format, why string
 // explain says why nothing is listed, on a terminal and with a table: other formats are for
 // programs.
 func (a *app) explain(format, why string) bool {
-	_, tty := console.Terminal(a.Stderr)
+	_, tty := cli.Terminal(a.Stderr)
 	said := tty && isTable(format)
 	if said {
 		a.Say("%s", why)
@@ -123,7 +121,7 @@ func (a *app) briefly(cmd *cobra.Command, limit time.Duration, ask func(context.
 // asking asks the daemon, with the command's arguments, and prints the answer.
 func asking[T any](
 	a *app,
-	format *flags.Choice,
+	format *cli.Choice,
 	list func(*T) *text.Listing,
 	ask func(context.Context, api.Client, []string) (*T, error),
 ) func(*cobra.Command, []string) error {

@@ -7,9 +7,8 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/ending"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
 )
 
 func (a *app) pauseCommand() *cobra.Command {
@@ -46,12 +45,12 @@ too, all stay stopped until that one is resumed.`,
 // repauses makes cmd a command that asks for one of the two.
 func (a *app) repauses(cmd *cobra.Command, how string, ask func(api.Client, context.Context, string) (*api.Session, error)) *cobra.Command {
 	cmd.ValidArgsFunction = a.completeSession("live")
-	sel := flags.Selection(cmd, a.host.euid)
+	sel := cli.Selection(cmd, a.host.euid)
 	yes := cmd.Flags().BoolP("yes", "y", false, "do not ask")
 	format := formatFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if !sel.Given() {
-			return exit.Usage(`%s: SESSION is missing; see "%s --help"`, cmd.Name(), cmd.CommandPath())
+			return cli.Usage(`%s: SESSION is missing; see "%s --help"`, cmd.Name(), cmd.CommandPath())
 		}
 		ctx := cmd.Context()
 		fits := func(s *api.Session) bool { return s.State == api.StateActive && s.IsPaused() == (how == "continued") }

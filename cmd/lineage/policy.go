@@ -10,9 +10,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/help"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 )
@@ -28,7 +26,7 @@ force.`,
 		Example: `  lineage policy check ./policy.yaml
   lineage policy show
   lineage policy explain 4130`,
-		Args:                       help.Subcommand,
+		Args:                       cli.Subcommand,
 		SuggestionsMinimumDistance: 2,
 		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -77,8 +75,8 @@ code is 1; it is 3 if there is no such file. Root is also told if the file
 guards signals and this kernel cannot refuse them.`,
 		Example: `  lineage policy check
   lineage policy check ./policy.yaml && sudo systemctl reload lineage`,
-		Args:              flags.Args(0, 1, "FILE"),
-		ValidArgsFunction: flags.Files,
+		Args:              cli.Args(0, 1, "FILE"),
+		ValidArgsFunction: cli.CompleteFiles,
 	}
 	format := formatFlag(cmd)
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
@@ -92,7 +90,7 @@ guards signals and this kernel cannot refuse them.`,
 		case mistaken:
 			doc.Error = bad
 		case err != nil:
-			return exit.File(err)
+			return cli.FileError(err)
 		default:
 			doc.take(p, a.Now(), a.host.unrefused)
 		}
@@ -110,7 +108,7 @@ guards signals and this kernel cannot refuse them.`,
 			for _, e := range bad.All() {
 				fmt.Fprintln(a.Stderr, display.Text(e.Error()))
 			}
-			return exit.Silent(api.ExitFailed)
+			return cli.Silent(api.ExitFailed)
 		}
 		return err
 	}
@@ -141,11 +139,11 @@ func (a *app) policyExplainCommand() *cobra.Command {
 	}
 	format := formatFlag(cmd)
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if err := flags.Args(1, 1, "PID")(cmd, args); err != nil {
+		if err := cli.Args(1, 1, "PID")(cmd, args); err != nil {
 			return err
 		}
 		if _, err := api.ParseRef(args[0]); err != nil {
-			return exit.Usage("explain: %w", exit.Invalid("PID", args[0], "PID or PID@START"))
+			return cli.Usage("explain: %w", cli.Invalid("PID", args[0], "PID or PID@START"))
 		}
 		return nil
 	}

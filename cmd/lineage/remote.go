@@ -9,8 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/natslink"
@@ -19,14 +18,14 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
-var errSocketWithHosts = exit.Usage("--socket is for the daemon of this host, not with -H")
+var errSocketWithHosts = cli.Usage("--socket is for the daemon of this host, not with -H")
 
 // hostFlag adds -H to a command. The hosts of its groups are in the list when the command runs.
 func (a *app) hostFlag(cmd *cobra.Command) *hosts.List {
 	f := &hosts.Flag{Env: a.Env}
 	cmd.Flags().VarP(f, "host", "H", "ask the daemons of `HOST,...` over ssh; @FILE has a host on each line, @GROUP is of hosts.yaml")
 	cmd.RegisterFlagCompletionFunc("host", func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		return flags.OfList(hosts.Known())(cmd, args, begun)
+		return cli.CompleteList(hosts.Known())(cmd, args, begun)
 	})
 	return &f.List
 }

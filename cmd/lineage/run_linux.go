@@ -8,10 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/ending"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/help"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/supervise"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/urgent"
 )
@@ -19,9 +17,9 @@ import (
 // runCommand is the command line of run; run does the work and returns the exit code.
 func (a *app) runCommand(run func(context.Context, supervise.Options) int, connect func(context.Context, string) (api.Client, error)) *cobra.Command {
 	o := supervise.Options{}
-	onExit := flags.Choice{Value: supervise.OnExitEnd, Words: []string{supervise.OnExitEnd, supervise.OnExitReport}}
-	signals := flags.Choice{Value: "any", Words: []string{"any", "session"}}
-	leaks := flags.Choice{Words: []string{supervise.LeaksFail, supervise.LeaksReport}}
+	onExit := cli.Choice{Value: supervise.OnExitEnd, Words: []string{supervise.OnExitEnd, supervise.OnExitReport}}
+	signals := cli.Choice{Value: "any", Words: []string{"any", "session"}}
+	leaks := cli.Choice{Words: []string{supervise.LeaksFail, supervise.LeaksReport}}
 	cmd := &cobra.Command{
 		Use:   "run [flags] -- CMD [ARG...]",
 		Short: "Run a command in a new session, and end what it leaves behind",
@@ -50,7 +48,7 @@ The exit code is CMD's, 128 + N if it died of signal N, 127 if it does not
 exist, 126 if it cannot be executed, 125 if something else failed before CMD
 ran or the receipt of --report could not be written, and 124 instead of 0 if a
 limit ended the session.`,
-		Annotations: map[string]string{help.Manual: `--report opens FILE, or its directory, before CMD starts, with the rights of
+		Annotations: map[string]string{cli.Manual: `--report opens FILE, or its directory, before CMD starts, with the rights of
 --user. A regular file is replaced as a whole; a FIFO, a device, /dev/stdout or
 /dev/fd/N is written to. A symbolic link is refused.`},
 		Example: `  sudo lineage run -- make -j8
@@ -62,37 +60,37 @@ limit ended the session.`,
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		take(args)
 		if o.Name != "" && !api.IsSessionWord(o.Name) {
-			return before("run: %w", exit.Invalid("--name", o.Name, api.ASessionWord))
+			return before("run: %w", cli.Invalid("--name", o.Name, api.ASessionWord))
 		}
 		for name, d := range map[string]time.Duration{"max-lifetime": o.MaxLifetime, "idle": o.Idle} {
 			if cmd.Flags().Changed(name) && d < time.Millisecond {
-				return before("run: %w", exit.Invalid("--"+name, d, "at least 1ms"))
+				return before("run: %w", cli.Invalid("--"+name, d, "at least 1ms"))
 			}
 		}
 		if cmd.Flags().Changed("max-processes") && o.MaxProcesses < 1 {
-			return before("run: %w", exit.Invalid("--max-processes", o.MaxProcesses, "at least 1"))
+			return before("run: %w", cli.Invalid("--max-processes", o.MaxProcesses, "at least 1"))
 		}
 		o.Confine = signals.Value == "session"
 		if o.OnExit, o.Leaks.Action = onExit.Value, leaks.Value; o.Leaks.Action != "" && o.OnExit == supervise.OnExitReport {
 			return before("run: --leaks and --on-exit report exclude each other")
 		}
 		if o.Leaks.After < 0 || o.Leaks.Action == "" && cmd.Flags().Changed("leaks-after") {
-			return before("run: %w", exit.Invalid("--leaks-after", o.Leaks.After, "0s or more, with --leaks"))
+			return before("run: %w", cli.Invalid("--leaks-after", o.Leaks.After, "0s or more, with --leaks"))
 		}
 		a.reaches(&o, connect)
 		if !o.Quiet {
 			o.Ending = func(s *api.Session) func() { return ending.Show(&a.Console, o.Dial, s) }
 		}
-		return exit.Silent(run(cmd.Context(), o))
+		return cli.Silent(run(cmd.Context(), o))
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.Name, "name", "", "the session's `NAME`")
 	f.DurationVar(&o.MaxLifetime, "max-lifetime", 0, "end the session after this `TIME`")
 	f.IntVar(&o.MaxProcesses, "max-processes", 0, "end the session when it has more than `N` processes, zombies included")
-	f.Var((*flags.Bytes)(&o.MaxRSS), "max-rss", "end the session when its processes use more than `BYTES` of memory (8GiB, 512MiB)")
+	f.Var((*cli.Bytes)(&o.MaxRSS), "max-rss", "end the session when its processes use more than `BYTES` of memory (8GiB, 512MiB)")
 	f.DurationVar(&o.Idle, "idle", 0, "end the session after this `TIME` with no new process and under 1s of CPU")
 	f.StringVar(&o.User, "user", "", "run CMD as this `USER`, by name or uid; USER:GROUP for that group alone")
-	cmd.RegisterFlagCompletionFunc("user", flags.Users)
+	cmd.RegisterFlagCompletionFunc("user", cli.CompleteUsers)
 	f.Var(&onExit, "on-exit", "what to do with leftovers: `ACTION`, end or report")
 	f.Var(&signals, "signals", "which processes CMD and what it starts may signal: `SCOPE`, any or session")
 	f.Var(&leaks, "leaks", "what a process means that CMD leaves: `ACTION`, fail or report")
@@ -112,12 +110,12 @@ func (a *app) reaches(o *supervise.Options, connect func(context.Context, string
 }
 
 // before is a failure of ours before CMD runs. Its exit code is that of env(1) and docker.
-func before(format string, args ...any) error { return exit.Errorf(125, format, args...) }
+func before(format string, args ...any) error { return cli.Errorf(125, format, args...) }
 
 // wrapsCommand makes cmd run CMD, with the flags that run and init have in common. take takes CMD.
 func (a *app) wrapsCommand(cmd *cobra.Command, o *supervise.Options, defaultGrace string) (take func(args []string)) {
 	f := cmd.Flags()
-	flags.Grace(f, &o.Grace, defaultGrace)
+	cli.Grace(f, &o.Grace, defaultGrace)
 	f.StringVar(&o.Report, "report", "", "write the receipt to `FILE` as JSON")
 	f.BoolVarP(&o.Quiet, "quiet", "q", false, "do not report leftovers that were ended")
 	return a.takesCommand(cmd, o, 0)
@@ -125,7 +123,7 @@ func (a *app) wrapsCommand(cmd *cobra.Command, o *supervise.Options, defaultGrac
 
 // takesCommand gives cmd the argument CMD, after n others. The returned function takes CMD.
 func (a *app) takesCommand(cmd *cobra.Command, o *supervise.Options, n int) (fill func(args []string)) {
-	cmd.ValidArgsFunction = flags.Files
+	cmd.ValidArgsFunction = cli.CompleteFiles
 	cmd.Args = func(_ *cobra.Command, args []string) error {
 		if len(args) <= n {
 			return before(`%s: CMD is missing; see "lineage %[1]s --help"`, cmd.Name())
@@ -133,7 +131,7 @@ func (a *app) takesCommand(cmd *cobra.Command, o *supervise.Options, n int) (fil
 		return nil
 	}
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
-		return before("%s: %w", cmd.Name(), flags.Error(cmd, err))
+		return before("%s: %w", cmd.Name(), cli.FlagError(cmd, err))
 	})
 	cmd.Flags().SetInterspersed(false) // CMD's flags are CMD's, even without --
 	return func(args []string) {
@@ -176,7 +174,7 @@ CMD ran, or if the receipt of --report could not be written.`,
 	take := a.wrapsCommand(cmd, &o, "5s")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		take(args)
-		return exit.Silent(run(cmd.Context(), o))
+		return cli.Silent(run(cmd.Context(), o))
 	}
 	return cmd
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/apitest"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
@@ -40,7 +40,7 @@ func selectable() *apitest.Client {
 
 // filtered are the sessions of which top shows something with a filter.
 func filtered(t *testing.T, f *apitest.Client, args string) string {
-	sel, err := flags.ParseSelection(strings.Fields(args), func() int { return 1000 })
+	sel, err := cli.ParseSelection(strings.Fields(args), func() int { return 1000 })
 	require.NoError(t, err)
 	frame, p, b := &api.Frame{Head: api.Head{Kind: "snapshot"}, Sessions: f.Has.Sessions[:4]}, picture.New(), picture.NewBatch()
 	for i := range frame.Sessions {

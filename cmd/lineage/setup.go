@@ -10,9 +10,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/console"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/hook"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/setup"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/silence"
@@ -41,7 +39,7 @@ who called sudo. The names of the commands, such as claude, are accepted too.`,
 		Example: `  lineage setup claude-code
   lineage setup codex --print
   lineage setup claude-code --undo`,
-		Args:      flags.Args(1, 1, "AGENT"),
+		Args:      cli.Args(1, 1, "AGENT"),
 		ValidArgs: names,
 	}
 	f := cmd.Flags()
@@ -51,7 +49,7 @@ who called sudo. The names of the commands, such as claude, are accepted too.`,
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		agent, known := setup.Find(args[0])
 		if !known {
-			return exit.Usage("setup: %w", exit.Invalid("AGENT", args[0], "one of "+strings.Join(names, ", ")))
+			return cli.Usage("setup: %w", cli.Invalid("AGENT", args[0], "one of "+strings.Join(names, ", ")))
 		}
 		home, err := setup.BecomeUser(a.Env, a.host.euid())
 		if err != nil {
@@ -79,11 +77,11 @@ who called sudo. The names of the commands, such as claude, are accepted too.`,
 		if printed {
 			return nil
 		}
-		if _, asks := console.Terminal(a.Stdin); !yes && !asks {
-			return exit.Usage("setup: cannot ask for confirmation (not a terminal); use --yes")
+		if _, asks := cli.Terminal(a.Stdin); !yes && !asks {
+			return cli.Usage("setup: cannot ask for confirmation (not a terminal); use --yes")
 		}
 		if !yes && !a.Agreed("Write this?") {
-			return exit.Silent(api.ExitFailed)
+			return cli.Silent(api.ExitFailed)
 		}
 		if err := c.Write(); err != nil {
 			return fmt.Errorf("setup: left alone: %w", err)
@@ -113,7 +111,7 @@ The exit code is always 0: an agent does not fail because of lineage. It waits
 up to 2 s for a daemon when it starts, later 0.2 s, and not at all if nothing
 listens on the socket. Without a daemon, the agent says so once.`,
 		Example: `  lineage hook claude-code < event.json`,
-		Args:    flags.Args(1, 1, "AGENT"),
+		Args:    cli.Args(1, 1, "AGENT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			agent, _ := setup.Find(args[0])
 			h := hook.Hook{

@@ -11,7 +11,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
@@ -50,7 +50,7 @@ daemon is degraded, and with 5 if none answers.`,
 			}
 		}
 		if err == nil && degraded.Load() {
-			return exit.Silent(api.ExitFailed)
+			return cli.Silent(api.ExitFailed)
 		}
 		return err
 	}
@@ -87,7 +87,7 @@ answers, its last self-check, its capabilities and its problems are shown too.`,
 			return err
 		}
 		if !d.Supported {
-			return exit.Silent(api.ExitUnsupported)
+			return cli.Silent(api.ExitUnsupported)
 		}
 		return nil
 	}

@@ -7,8 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/supervise"
 )
 
@@ -41,11 +40,11 @@ killed, and otherwise CMD's.`,
 	fill := a.takesCommand(cmd, &o, 1)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := (*supervise.Seconds)(&l.After).Set(args[0]); err != nil {
-			return before("timeout: %w", exit.Invalid("DURATION", args[0], err.Error()))
+			return before("timeout: %w", cli.Invalid("DURATION", args[0], err.Error()))
 		}
 		fill(args[1:])
 		a.reaches(&o, connect)
-		return exit.Silent(run(cmd.Context(), o, l))
+		return cli.Silent(run(cmd.Context(), o, l))
 	}
 	f := cmd.Flags()
 	f.VarP((*supervise.Seconds)(&l.KillAfter), "kill-after", "k", "also send SIGKILL if CMD runs this `DURATION` after the first signal")
@@ -53,6 +52,6 @@ killed, and otherwise CMD's.`,
 	f.BoolVar(&l.Foreground, "foreground", false, "signal CMD alone, not its process group, and let it use the terminal")
 	f.BoolVar(&l.Preserve, "preserve-status", false, "exit with CMD's code after DURATION, too")
 	f.BoolVarP(&l.Verbose, "verbose", "v", false, "report each signal that is sent")
-	flags.Abbreviate(f, "kill-after", "signal", "foreground", "preserve-status", "verbose", "help")
+	cli.Abbreviate(f, "kill-after", "signal", "foreground", "preserve-status", "verbose", "help")
 	return cmd
 }

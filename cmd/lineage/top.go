@@ -9,9 +9,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/console"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/view"
 	"github.com/lineage-ebpf/lineage/tui"
@@ -19,8 +17,8 @@ import (
 )
 
 func (a *app) topCommand() *cobra.Command {
-	o := tui.Options{Select: func(words []string) (*api.Selection, error) { return flags.ParseSelection(words, a.host.euid) }}
-	theme := flags.Choice{Value: "auto", Words: ink.Themes}
+	o := tui.Options{Select: func(words []string) (*api.Selection, error) { return cli.ParseSelection(words, a.host.euid) }}
+	theme := cli.Choice{Value: "auto", Words: ink.Themes}
 	cmd := &cobra.Command{
 		Use:   "top [SESSION...]",
 		Short: "Show sessions as a live tree, and end them from it",
@@ -52,12 +50,12 @@ one line for each change.`,
 		}
 		sel, err := o.Select(args)
 		if err != nil {
-			return exit.Usage("top: %w", err)
+			return cli.Usage("top: %w", err)
 		}
 		o.Filter, o.Input, o.ASCII = strings.Join(args, " "), a.Stdin, display.ASCIILocale(a.Env)
 		switch {
 		case len(*remote) > view.MostHosts:
-			return exit.Usage("top: %d hosts are too many: at most %d can be watched at once", len(*remote), view.MostHosts)
+			return cli.Usage("top: %d hosts are too many: at most %d can be watched at once", len(*remote), view.MostHosts)
 		case !a.fullScreen():
 			return a.answer(cmd.Context(), *remote, "table", askTree(sel.OrAll(), false))
 		}
@@ -68,7 +66,7 @@ one line for each change.`,
 
 // fullScreen reports whether stdout is a terminal that can be drawn on.
 func (a *app) fullScreen() bool {
-	_, ok := console.Terminal(a.Stdout)
+	_, ok := cli.Terminal(a.Stdout)
 	return ok && a.Env("TERM") != "dumb"
 }
 
@@ -98,7 +96,7 @@ func (a *app) topTheme(flag string, given bool) (string, error) {
 	theme := flag
 	if env := a.Env("LINEAGE_THEME"); env != "" && !given {
 		if err := ink.CheckTheme(env); err != nil {
-			return "", exit.Usage("top: LINEAGE_THEME: %w", err)
+			return "", cli.Usage("top: LINEAGE_THEME: %w", err)
 		}
 		theme = env
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/query"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
@@ -26,7 +26,7 @@ every live session.`,
 		ValidArgsFunction: a.completeSession("live"),
 	}
 	cmd.Flags().BoolVarP(&all, "all", "a", false, "exited processes too that have no live descendant")
-	sel := flags.Selection(cmd, a.host.euid)
+	sel := cli.Selection(cmd, a.host.euid)
 	format := formatFlag(cmd)
 	remote := a.hostFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/query"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
@@ -45,12 +45,12 @@ func chosenView(cmd *cobra.Command, views []lsView) (v *lsView, err error) {
 		case !views[i].chosen:
 			continue
 		case v != nil:
-			return nil, exit.Usage("ls: give only one of --%s and --%s", v.flag, views[i].flag)
+			return nil, cli.Usage("ls: give only one of --%s and --%s", v.flag, views[i].flag)
 		}
 		v = &views[i]
 		cmd.Flags().Visit(func(f *pflag.Flag) {
 			if f.Name == "all" || f.Name == "sort" {
-				err = exit.Usage("ls: --%s is for the list of sessions, not with --%s", f.Name, v.flag)
+				err = cli.Usage("ls: --%s is for the list of sessions, not with --%s", f.Name, v.flag)
 			}
 		})
 	}

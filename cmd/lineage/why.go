@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/query"
 )
 
@@ -25,7 +25,7 @@ safe against reused PIDs.`,
   lineage why :8080           # what listens on TCP port 8080
   lineage why :8080 --at 2h   # what listened on it two hours ago
   lineage why /srv/app.lock   # what has the file open or locked`,
-		Args:              flags.Args(1, 1, "PID, :PORT or PATH"),
+		Args:              cli.Args(1, 1, "PID, :PORT or PATH"),
 		ValidArgsFunction: a.completeMember,
 	}
 	var at string

@@ -12,7 +12,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/apitest"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/help"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
@@ -84,7 +84,7 @@ func TestHelp(t *testing.T) {
 		cmd.SetOut(&out)
 		require.NoError(t, cmd.Help())
 		for l := range strings.Lines(out.String()) {
-			if l = strings.TrimSuffix(l, "\n"); ansi.StringWidth(l) > help.Columns {
+			if l = strings.TrimSuffix(l, "\n"); ansi.StringWidth(l) > cli.HelpColumns {
 				t.Errorf("%s: %d columns: %s", cmd.CommandPath(), ansi.StringWidth(l), l)
 			}
 		}
@@ -109,7 +109,7 @@ func TestHelp(t *testing.T) {
 func TestPlumbing(t *testing.T) {
 	_, overview, _ := newWorld(t, newFake()).run("--help")
 	page := string(require.ReadFile(t, "../../docs/COMMANDS.md"))
-	for _, name := range help.Plumbing {
+	for _, name := range cli.Plumbing {
 		if strings.Contains(overview, "\n  "+name+" ") {
 			t.Errorf("%s is in\n%s", name, overview)
 		}

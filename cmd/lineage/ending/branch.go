@@ -6,7 +6,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
@@ -18,7 +18,7 @@ func (e *Ender) process(ctx context.Context) (string, error) {
 		case err != nil:
 			return "", err
 		case len(refs) != 1:
-			return "", exit.Usage("end: %d processes have %s; name one of them", len(refs), e.Sessions.Words[0])
+			return "", cli.Usage("end: %d processes have %s; name one of them", len(refs), e.Sessions.Words[0])
 		}
 		return refs[0].String(), nil
 	}

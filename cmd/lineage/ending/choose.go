@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
 )
 
 // target is one session to end.
@@ -50,7 +50,7 @@ func (e *Ender) choose(ctx context.Context) (targets []*target, err error) {
 		case c.Within != "":
 			said := fmt.Sprintf("end: %s belongs to session %s%s", c.Within, name(c.Session), e.at)
 			if e.Yes && !e.DryRun && e.Plan == "" {
-				t.err = exit.Usage("%s; --yes ends a session that is named, or the process and its descendants with --branch", said)
+				t.err = cli.Usage("%s; --yes ends a session that is named, or the process and its descendants with --branch", said)
 			} else {
 				e.Console.Say("%s: this ends the session; for the process and its descendants use --branch", said)
 			}

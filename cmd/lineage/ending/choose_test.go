@@ -12,7 +12,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/apitest"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/console"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
@@ -20,7 +20,7 @@ import (
 func chooses(t *testing.T, all []api.Session, uid int, sel api.Selection) (ids []string, spared string) {
 	t.Helper()
 	var said bytes.Buffer
-	e := Ender{Sessions: sel, UID: uid, Client: &apitest.Client{Has: apitest.Has{Sessions: all}}, Console: &console.Console{Stderr: &said}}
+	e := Ender{Sessions: sel, UID: uid, Client: &apitest.Client{Has: apitest.Has{Sessions: all}}, Console: &cli.Console{Stderr: &said}}
 	targets, err := e.choose(t.Context())
 	require.NoError(t, err)
 	for _, x := range targets {

@@ -8,8 +8,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/console"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
@@ -17,7 +16,7 @@ import (
 type Ender struct {
 	Options
 	Sessions api.Selection
-	Console  *console.Console
+	Console  *cli.Console
 	Client   api.Client
 	UID      int    // the caller's
 	Format   string // of plans and receipts
@@ -131,7 +130,7 @@ func receiptsOf(targets []*target) (receipts []text.Receipt) {
 		t.report.Head = text.Head("report")
 		receipts = append(receipts, text.Receipt{Report: t.report, Before: t.before})
 		if t.err == nil && t.report.Verdict != api.VerdictClean {
-			t.err = exit.Errorf(api.ExitLeft, "%s", text.Shortfall(t.report))
+			t.err = cli.Errorf(api.ExitLeft, "%s", text.Shortfall(t.report))
 		}
 	}
 	return receipts
@@ -155,7 +154,7 @@ func (e *Ender) Halt(ctx context.Context, reason string) error {
 		case e.DryRun:
 			return e.dryRun(ctx, targets, true)
 		case len(targets) == 0 && !req.All:
-			return exit.Errorf(api.ExitNotFound, "halt: no session is selected, nothing was changed")
+			return cli.Errorf(api.ExitNotFound, "halt: no session is selected, nothing was changed")
 		case !e.Yes:
 			if err := e.ask(ctx, targets, true); err != nil {
 				return err

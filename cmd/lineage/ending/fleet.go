@@ -9,7 +9,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
@@ -127,7 +127,7 @@ func worstOf(failed []error) error {
 		messages[i] = err.Error()
 		worst = max(worst, hosts.Code(err))
 	}
-	return exit.Errorf(worst, "%s", strings.Join(messages, "; "))
+	return cli.Errorf(worst, "%s", strings.Join(messages, "; "))
 }
 
 // endOn ends what is planned on one host, and waits for the verdicts.

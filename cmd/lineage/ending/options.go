@@ -7,8 +7,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
 )
 
@@ -37,7 +36,7 @@ type Many struct {
 
 // Flags adds the flags to a set.
 func (o *Options) Flags(f *pflag.FlagSet) {
-	flags.Grace(f, &o.Grace, "the session's")
+	cli.Grace(f, &o.Grace, "the session's")
 	f.BoolVar(&o.Now, "now", false, "SIGKILL at once")
 	f.DurationVar(&o.Timeout, "timeout", Timeout, "how much `TIME` dying processes have after SIGKILL")
 	f.BoolVar(&o.DryRun, "dry-run", false, "show what would be ended, and send nothing")
@@ -53,25 +52,25 @@ func (o *Options) Flags(f *pflag.FlagSet) {
 func (o *Options) Check(sel *api.Selection, remote hosts.List) error {
 	switch {
 	case o.Branch && !sel.One():
-		return exit.Usage("end: --branch takes one PID@START, and no flag that selects sessions")
+		return cli.Usage("end: --branch takes one PID@START, and no flag that selects sessions")
 	case o.Call != "" && o.Branch:
-		return exit.Usage("end: give only one of --branch and --call")
+		return cli.Usage("end: give only one of --branch and --call")
 	case o.Call == "" && !sel.Given():
-		return exit.Usage(`end: SESSION is missing; see "lineage end --help"`)
+		return cli.Usage(`end: SESSION is missing; see "lineage end --help"`)
 	case o.DryRun && o.Plan != "":
-		return exit.Usage("end: --dry-run makes a plan, --if-plan carries one out; give only one of them")
+		return cli.Usage("end: --dry-run makes a plan, --if-plan carries one out; give only one of them")
 	case o.Grace != nil && o.Now:
-		return exit.Usage("end: --now means a grace of 0; give only one of --grace and --now")
+		return cli.Usage("end: --now means a grace of 0; give only one of --grace and --now")
 	case o.Many.Most < 1:
-		return exit.Usage("end: %w", exit.Invalid("--max-hosts", o.Many.Most, "1 or more"))
+		return cli.Usage("end: %w", cli.Invalid("--max-hosts", o.Many.Most, "1 or more"))
 	case o.Timeout < 0:
-		return exit.Usage("end: %w", exit.Invalid("--timeout", o.Timeout, "0 or more"))
+		return cli.Usage("end: %w", cli.Invalid("--timeout", o.Timeout, "0 or more"))
 	case len(remote) == 0 && o.Many.AllOrNone:
-		return exit.Usage("end: --all-or-none belongs to -H")
+		return cli.Usage("end: --all-or-none belongs to -H")
 	case len(remote) > 0 && (o.Branch || o.Call != "" || o.Plan != ""):
-		return exit.Usage("end: --branch, --call and --if-plan are for this host, not with -H")
+		return cli.Usage("end: --branch, --call and --if-plan are for this host, not with -H")
 	case len(remote) > 0 && sel.Local:
-		return exit.Usage("end: --mine and the names of users are this host's; with -H give --user UID")
+		return cli.Usage("end: --mine and the names of users are this host's; with -H give --user UID")
 	}
 	return nil
 }
@@ -80,7 +79,7 @@ func (o *Options) Check(sel *api.Selection, remote hosts.List) error {
 func (o *Options) Command(sel *api.Selection) (api.Command, error) {
 	signable := Options{Grace: o.Grace, Now: o.Now, Yes: o.Yes, Plan: o.Plan, Timeout: o.Timeout, Many: Many{Most: o.Many.Most}}
 	if *o != signable || sel.Filters() {
-		return api.Command{}, exit.Usage(
+		return api.Command{}, cli.Usage(
 			"end: --sign takes names, patterns, ids or --all, and of the other flags --grace, --now, --if-plan, --timeout, --max-hosts and --yes",
 		)
 	}
@@ -97,7 +96,7 @@ func (o *Options) Command(sel *api.Selection) (api.Command, error) {
 // CheckSaved returns what is wrong with the flags for a command that is saved.
 func (o *Options) CheckSaved(sel *api.Selection) error {
 	if sel.Given() || *o != (Options{Yes: o.Yes, Timeout: o.Timeout, Many: Many{Most: o.Many.Most}}) {
-		return exit.Usage("end: the command in --from says what ends; of the other flags it takes --sign, --save, --timeout, --max-hosts and --yes")
+		return cli.Usage("end: the command in --from says what ends; of the other flags it takes --sign, --save, --timeout, --max-hosts and --yes")
 	}
 	return nil
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
@@ -42,7 +42,7 @@ func refused(plan *api.Plan) error {
 	if plan.RefusedBy == "" {
 		return nil
 	}
-	return exit.Errorf(api.ExitDenied, "end %s: it would be refused: %s", plan.Session, plan.RefusedBy)
+	return cli.Errorf(api.ExitDenied, "end %s: it would be refused: %s", plan.Session, plan.RefusedBy)
 }
 
 // errorsOf are the errors of targets.

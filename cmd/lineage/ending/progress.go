@@ -9,11 +9,11 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/console"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
 )
 
 // Show shows the progress of the end of a session that began with the exit of its root.
-func Show(c *console.Console, dial func(context.Context) (api.Client, error), s *api.Session) (done func()) {
+func Show(c *cli.Console, dial func(context.Context) (api.Client, error), s *api.Session) (done func()) {
 	if !c.Status().Possible() {
 		return func() {}
 	}
@@ -80,7 +80,7 @@ func (n *census) count(ctx context.Context) {
 			n.mu.Unlock()
 		}
 		select {
-		case <-time.After(console.Patience / 2):
+		case <-time.After(cli.Patience / 2):
 		case <-ctx.Done():
 		}
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/console"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
 )
 
 // grace is the time between SIGTERM and SIGKILL of a target whose end has begun.
@@ -72,7 +72,7 @@ func (e *Ender) wait(ctx context.Context, targets []*target) {
 	if line.Possible() && len(counts.ending) > 0 {
 		go counts.count(ctx)
 	}
-	ticks := time.Tick(console.Patience)
+	ticks := time.Tick(cli.Patience)
 	for asked := false; ; {
 		select {
 		case <-over:

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
@@ -64,7 +64,7 @@ func Waves(ctx context.Context, dial Dialer, list []string, timeout time.Duratio
 		}
 		list = list[len(wave):]
 		if left != "" {
-			err := exit.Errorf(api.ExitFailed, "nothing was sent, because something is left on %s", left)
+			err := cli.Errorf(api.ExitFailed, "nothing was sent, because something is left on %s", left)
 			for _, host := range wave {
 				answers = append(answers, text.HostAnswer{Host: host, Err: err, Exit: Code(err)})
 			}
@@ -82,7 +82,7 @@ func Waves(ctx context.Context, dial Dialer, list []string, timeout time.Duratio
 
 // TooMany is the error of a command that would end sessions on more hosts than it may.
 func TooMany(command string, n, most int) error {
-	return exit.Usage("%s: %d hosts are too many; raise --max-hosts, which is %d, or name fewer with -H", command, n, most)
+	return cli.Usage("%s: %d hosts are too many; raise --max-hosts, which is %d, or name fewer with -H", command, n, most)
 }
 
 func one(ctx context.Context, dial Dialer, host string, ask Asker) (l *text.Listing, err error) {
@@ -105,5 +105,5 @@ func Code(err error) int {
 	if err == nil {
 		return api.ExitOK
 	}
-	return exit.Code(err)
+	return cli.ExitCode(err)
 }

@@ -15,7 +15,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
-	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
 )
 
@@ -160,7 +160,7 @@ func (g *Group) check(file string) error {
 func (g *Group) Link(name string) (*link.Options, error) {
 	o := &link.Options{Servers: g.Servers, Nkey: g.Nkey, Creds: g.Creds, CA: g.CA, Name: cmp.Or(g.Name, name)}
 	if err := o.Check(); err != nil {
-		return nil, exit.Usage("hosts.yaml: %s", strings.ReplaceAll(err.Error(), "--", ""))
+		return nil, cli.Usage("hosts.yaml: %s", strings.ReplaceAll(err.Error(), "--", ""))
 	}
 	return o, nil
 }

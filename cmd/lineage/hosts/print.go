@@ -4,14 +4,13 @@ import (
 	"fmt"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/console"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
 // Print prints the hosts' answers, and returns the exit code as an error without text.
 // "Not found" on one host is an answer, not an error, unless no host has it.
-func Print(c *console.Console, format string, answers []text.HostAnswer) error {
+func Print(c *cli.Console, format string, answers []text.HostAnswer) error {
 	if err := c.Print(format, text.Hosts(answers)); err != nil {
 		return err
 	}
@@ -29,9 +28,9 @@ func Print(c *console.Console, format string, answers []text.HostAnswer) error {
 	}
 	switch {
 	case failed > 0:
-		return exit.Silent(api.ExitLeft)
+		return cli.Silent(api.ExitLeft)
 	case found == 0:
-		return exit.Silent(api.ExitNotFound)
+		return cli.Silent(api.ExitNotFound)
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/urgent"
@@ -73,7 +73,7 @@ func Start(ctx context.Context, program string, o *link.Options) (*Link, error) 
 	if code <= 0 || why == "" {
 		return nil, fmt.Errorf("NATS: %s has failed: %v", program, l.cmd.ProcessState)
 	}
-	return nil, exit.Errorf(code, "%s", strings.TrimPrefix(why, "lineage: "))
+	return nil, cli.Errorf(code, "%s", strings.TrimPrefix(why, "lineage: "))
 }
 
 // endTime is how long the program may take to end.
@@ -95,7 +95,7 @@ func (l *Link) Close() {
 func (l *Link) Dial(ctx context.Context, host string) (api.Client, error) {
 	name := link.NameOf(host)
 	if !link.IsName(name) {
-		return nil, exit.Usage("%q cannot be the name of a host in subjects", host)
+		return nil, cli.Usage("%q cannot be the name of a host in subjects", host)
 	}
 	return api.DialOver(ctx, host, func(ctx context.Context) (net.Conn, error) {
 		c, err := new(net.Dialer).DialContext(ctx, "unix", l.socket)
@@ -122,14 +122,14 @@ func (l *Link) Hosts() (list hosts.List, err error) {
 		err = errors.New(all.Error)
 	}
 	if err != nil {
-		return nil, exit.Errorf(api.ExitUnreachable, "NATS: no list of the hosts: %w", err)
+		return nil, cli.Errorf(api.ExitUnreachable, "NATS: no list of the hosts: %w", err)
 	}
 	slices.Sort(all.Names)
 	for _, name := range slices.Compact(all.Names) { // a host that said so meanwhile is in it again
 		list = append(list, link.HostOf(name))
 	}
 	if len(list) == 0 {
-		return nil, exit.Errorf(api.ExitNotFound, "NATS: no host is there; a host is while its link is connected")
+		return nil, cli.Errorf(api.ExitNotFound, "NATS: no host is there; a host is while its link is connected")
 	}
 	return list, nil
 }

@@ -12,9 +12,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/export"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
 )
 
@@ -67,7 +66,7 @@ the history.`,
   lineage export --metrics 127.0.0.1:9750`,
 	}
 	serves(cmd, &o, export.Program, socket)
-	cmd.RegisterFlagCompletionFunc("signals", flags.OfList(export.Signals))
+	cmd.RegisterFlagCompletionFunc("signals", cli.CompleteList(export.Signals))
 	return cmd
 }
 
@@ -100,7 +99,7 @@ func serves(cmd *cobra.Command, o interface {
 	cmd.Flags().AddFlagSet(set)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := o.Check(); err != nil {
-			return exit.Usage("%s: %w", cmd.Name(), err)
+			return cli.Usage("%s: %w", cmd.Name(), err)
 		}
 		return become(cmd, program, append([]string{"--socket=" + socket()}, export.Args(set)...)...)
 	}

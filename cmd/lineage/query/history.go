@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
@@ -59,7 +59,7 @@ func lastEnded(ctx context.Context, c api.Client, live *api.Session, name string
 		}
 	}
 	if last == nil {
-		return nil, exit.Errorf(api.ExitNotFound, "history %s: the session is %s; see \"lineage tree %s\"", name, live.State, live.ID)
+		return nil, cli.Errorf(api.ExitNotFound, "history %s: the session is %s; see \"lineage tree %s\"", name, live.State, live.ID)
 	}
 	return last, nil
 }

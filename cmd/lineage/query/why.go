@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
@@ -30,7 +30,7 @@ func (w Why) Of(arg string) (Asker, error) {
 	if strings.HasPrefix(arg, ":") {
 		proto, n, err := api.ParsePort(arg)
 		if err != nil {
-			return nil, exit.Usage("why: %w; a file with that name is ./%s", err, arg)
+			return nil, cli.Usage("why: %w; a file with that name is ./%s", err, arg)
 		}
 		return holders(fmt.Sprintf(":%d/%s", n, proto), w.Ancestors, func(ctx context.Context, c api.Client) (*api.Holders, error) {
 			return c.WhyPort(ctx, proto, n)
@@ -40,7 +40,7 @@ func (w Why) Of(arg string) (Asker, error) {
 		return w.process(ref), nil
 	}
 	if pidLike.MatchString(arg) || arg == "" {
-		return nil, exit.Usage("why: %w", exit.Invalid("PID", arg, "PID or PID@START"))
+		return nil, cli.Usage("why: %w", cli.Invalid("PID", arg, "PID or PID@START"))
 	}
 	if w.Remote {
 		return remotePath(arg)
@@ -52,11 +52,11 @@ func (w Why) Of(arg string) (Asker, error) {
 func PortAt(arg, when string, now time.Time) (Asker, error) {
 	at, err := api.ParseTime(when, now)
 	if err != nil {
-		return nil, exit.Usage("why: %w", exit.Invalid("--at", when, err.Error()))
+		return nil, cli.Usage("why: %w", cli.Invalid("--at", when, err.Error()))
 	}
 	proto, n, err := api.ParsePort(arg)
 	if err != nil || proto != "tcp" || !strings.HasPrefix(arg, ":") {
-		return nil, exit.Usage("why %s: --at belongs to a TCP port, as in :8080", arg)
+		return nil, cli.Usage("why %s: --at belongs to a TCP port, as in :8080", arg)
 	}
 	return holders(fmt.Sprintf(":%d/tcp", n), nil, func(ctx context.Context, c api.Client) (*api.Holders, error) {
 		return c.WhyPortAt(ctx, n, at)
@@ -105,7 +105,7 @@ func (w Why) process(ref api.Ref) Asker {
 // its inode is not known here.
 func remotePath(arg string) (Asker, error) {
 	if !filepath.IsAbs(arg) {
-		return nil, exit.Usage("why %s: with -H, want an absolute path", arg)
+		return nil, cli.Usage("why %s: with -H, want an absolute path", arg)
 	}
 	return holders(arg, nil, func(ctx context.Context, c api.Client) (*api.Holders, error) {
 		return c.WhyPath(ctx, api.PathRef{Path: filepath.Clean(arg)})
@@ -152,7 +152,7 @@ func pathRef(arg string) (api.PathRef, error) {
 	f := api.PathRef{Path: path}
 	info, err := os.Stat(path)
 	if errors.Is(err, os.ErrPermission) {
-		return f, exit.Errorf(api.ExitDenied, "why %s: not permitted; run with sudo", arg)
+		return f, cli.Errorf(api.ExitDenied, "why %s: not permitted; run with sudo", arg)
 	}
 	if err != nil {
 		return f, nil

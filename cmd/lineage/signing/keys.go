@@ -14,7 +14,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/urgent"
 )
 
@@ -26,7 +26,7 @@ const hostKeys = "/etc/ssh"
 func sign(ctx context.Context, text, key string) (string, error) {
 	out, err := run(ctx, text, "ssh-keygen", "-q", "-Y", "sign", "-f", key, "-n", api.CommandNamespace)
 	if err != nil {
-		return "", exit.Errorf(api.ExitFailed, "sign with %s: %w", key, err)
+		return "", cli.Errorf(api.ExitFailed, "sign with %s: %w", key, err)
 	}
 	return out, nil
 }
@@ -105,9 +105,9 @@ func marksOf(ctx context.Context, host string) ([]string, error) {
 	marks = slices.DeleteFunc(marks, func(m string) bool { return slices.Contains(revoked, m) })
 	switch {
 	case before > 0 && len(marks) == 0:
-		return nil, exit.Errorf(api.ExitNotFound, "%s: known_hosts revokes its host key %s", host, strings.Join(revoked, ", "))
+		return nil, cli.Errorf(api.ExitNotFound, "%s: known_hosts revokes its host key %s", host, strings.Join(revoked, ", "))
 	case len(marks) == 0:
-		return nil, exit.Errorf(api.ExitNotFound, "%s: its host key is not known; connect with ssh once, and compare the fingerprint", host)
+		return nil, cli.Errorf(api.ExitNotFound, "%s: its host key is not known; connect with ssh once, and compare the fingerprint", host)
 	}
 	return marks, nil
 }

@@ -18,8 +18,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/console"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
@@ -49,7 +48,7 @@ func (f *Flags) Given() bool { return len(f.Keys) > 0 || f.Reason != "" || f.Sav
 // Sender signs a command and sends it.
 type Sender struct {
 	Flags
-	Console *console.Console
+	Console *cli.Console
 	Local   hosts.Dialer // the daemon of this host
 	Dial    hosts.Dialer
 	Hosts   hosts.List // empty: this host
@@ -72,9 +71,9 @@ func (s *Sender) Connect(ctx context.Context) (api.Client, error) {
 func (s *Sender) Order(ctx context.Context, c api.Command) error {
 	switch {
 	case len(s.Keys) == 0:
-		return exit.Usage("%s: --reason and --save belong to --sign", c.Verb)
+		return cli.Usage("%s: --reason and --save belong to --sign", c.Verb)
 	case strings.TrimSpace(s.Reason) == "":
-		return exit.Usage("%s: a signed command needs --reason", c.Verb)
+		return cli.Usage("%s: a signed command needs --reason", c.Verb)
 	}
 	marks, err := s.marks(ctx)
 	if err != nil {
@@ -86,7 +85,7 @@ func (s *Sender) Order(ctx context.Context, c api.Command) error {
 	now := s.Console.Now().UTC().Truncate(time.Second)
 	c.V, c.ID, c.Reason, c.Issued, c.NotAfter = 1, api.NewCommandID(), s.Reason, now, now.Add(api.MaxValidity)
 	if _, err := api.ParseCommand(c.Text()); err != nil {
-		return exit.Usage("%s: %w", c.Verb, err)
+		return cli.Usage("%s: %w", c.Verb, err)
 	}
 	return s.deliver(ctx, c.Verb, &c, &api.SignedCommand{Command: c.Text()}, marks)
 }
@@ -99,13 +98,13 @@ func (s *Sender) Pass(ctx context.Context, file string) error {
 	}
 	c, err := api.ParseCommand(signed.Command)
 	if err != nil {
-		return exit.Usage("end: %s: %w", file, err)
+		return cli.Usage("end: %s: %w", file, err)
 	}
 	if !c.NotAfter.After(s.Console.Now()) {
-		return exit.Errorf(api.ExitFailed, "end: %s: it expired at %s; nothing was sent", file, c.NotAfter.Format(time.RFC3339))
+		return cli.Errorf(api.ExitFailed, "end: %s: it expired at %s; nothing was sent", file, c.NotAfter.Format(time.RFC3339))
 	}
 	if s.Save != "" && len(s.Keys) == 0 {
-		return exit.Usage("end: --save belongs to --sign")
+		return cli.Usage("end: --save belongs to --sign")
 	}
 	marks, err := s.marks(ctx)
 	if err != nil {
@@ -139,7 +138,7 @@ func (s *Sender) deliver(ctx context.Context, verb string, c *api.Command, signe
 	for _, key := range s.Keys {
 		_, err := os.Stat(key)
 		if _, agent := os.Stat(key + ".pub"); err != nil && agent != nil {
-			return exit.File(err)
+			return cli.FileError(err)
 		}
 	}
 	if !s.Yes {
@@ -165,7 +164,7 @@ func (s *Sender) deliver(ctx context.Context, verb string, c *api.Command, signe
 		signed.Signatures = append(signed.Signatures, signature)
 	}
 	if len(signed.Signatures) > api.MaxSignatures {
-		return exit.Usage("%s: more than %d signatures", verb, api.MaxSignatures)
+		return cli.Usage("%s: more than %d signatures", verb, api.MaxSignatures)
 	}
 	if s.Save != "" {
 		if err := write(s.Save, signed); err != nil {
@@ -211,7 +210,7 @@ func planned(c *api.Command) hosts.Asker {
 			return !sel.Matches(&x) || !named && c.Verb == api.VerbEnd && sel.Spares(&x, all, 0) != ""
 		})
 		if len(list.Items) == 0 {
-			return nil, exit.Errorf(api.ExitNotFound, "no session that you may see would end")
+			return nil, cli.Errorf(api.ExitNotFound, "no session that you may see would end")
 		}
 		return text.Sessions(list), nil
 	}
@@ -289,7 +288,7 @@ func (s *Sender) send(ctx context.Context, client api.Client, c *api.Command, si
 func verified(d *api.CommandReply, c *api.Command, marks []string) (*api.CommandReceipt, error) {
 	var r api.CommandReceipt
 	if err := json.Unmarshal([]byte(d.Receipt), &r); err != nil || r.ID != c.ID {
-		return nil, exit.Errorf(api.ExitFailed, "the receipt is not of command %s", c.ID)
+		return nil, cli.Errorf(api.ExitFailed, "the receipt is not of command %s", c.ID)
 	}
 	keyed := slices.ContainsFunc(marks, func(m string) bool { return strings.HasPrefix(m, "SHA256:") })
 	if d.Signature == "" && !keyed {
@@ -297,13 +296,13 @@ func verified(d *api.CommandReply, c *api.Command, marks []string) (*api.Command
 	}
 	s, err := sshsig.Unarmor([]byte(d.Signature))
 	if err != nil {
-		return nil, exit.Errorf(api.ExitFailed, "the receipt of command %s is not signed; the daemon's log says why", c.ID)
+		return nil, cli.Errorf(api.ExitFailed, "the receipt of command %s is not signed; the daemon's log says why", c.ID)
 	}
 	if mark := ssh.FingerprintSHA256(s.PublicKey); !slices.Contains(marks, mark) {
-		return nil, exit.Errorf(api.ExitFailed, "the receipt of command %s is signed with %s, a key that the host is not known by", c.ID, mark)
+		return nil, cli.Errorf(api.ExitFailed, "the receipt of command %s is signed with %s, a key that the host is not known by", c.ID, mark)
 	}
 	if err := sshsig.Verify(strings.NewReader(d.Receipt), s, s.PublicKey, s.HashAlgorithm, api.ReceiptNamespace); err != nil {
-		return nil, exit.Errorf(api.ExitFailed, "the signature of the receipt of command %s is wrong: %w", c.ID, err)
+		return nil, cli.Errorf(api.ExitFailed, "the signature of the receipt of command %s is wrong: %w", c.ID, err)
 	}
 	return &r, nil
 }
@@ -343,9 +342,9 @@ func listing(d *api.CommandReply, r *api.CommandReceipt) (*text.Listing, error) 
 	}
 	switch {
 	case len(left) > 0:
-		return l, exit.Errorf(api.ExitLeft, "%s", strings.Join(append(left, r.Spared...), "; "))
+		return l, cli.Errorf(api.ExitLeft, "%s", strings.Join(append(left, r.Spared...), "; "))
 	case len(r.Spared) > 0:
-		return l, exit.Errorf(api.ExitDenied, "not ended: %s", strings.Join(r.Spared, "; "))
+		return l, cli.Errorf(api.ExitDenied, "not ended: %s", strings.Join(r.Spared, "; "))
 	}
 	return l, nil
 }
@@ -357,7 +356,7 @@ const maxFile = 64 << 10
 func read(file string) (*api.SignedCommand, error) {
 	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a FIFO may have no writer
 	if err != nil {
-		return nil, exit.File(err)
+		return nil, cli.FileError(err)
 	}
 	defer f.Close()
 	content, err := io.ReadAll(io.LimitReader(f, maxFile+1))
@@ -366,7 +365,7 @@ func read(file string) (*api.SignedCommand, error) {
 	}
 	var s api.SignedCommand
 	if len(content) > maxFile || json.Unmarshal(content, &s) != nil || s.Command == "" {
-		return nil, exit.Usage("end: %s is not a command that --save has written", file)
+		return nil, cli.Usage("end: %s is not a command that --save has written", file)
 	}
 	return &s, nil
 }

@@ -19,7 +19,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/apitest"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/console"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
@@ -123,7 +123,7 @@ func TestFile(t *testing.T) {
 	now := time.Now()
 	s := &Sender{
 		Flags: Flags{Keys: []string{key}, Reason: "test", Save: file}, Yes: true, Format: "table",
-		Console: &console.Console{Stdin: strings.NewReader(""), Stdout: &said, Stderr: &said, Env: func(string) string { return "" }, Now: func() time.Time { return now }},
+		Console: &cli.Console{Stdin: strings.NewReader(""), Stdout: &said, Stderr: &said, Env: func(string) string { return "" }, Now: func() time.Time { return now }},
 		Local: func(context.Context, string) (api.Client, error) {
 			c := &apitest.Client{}
 			c.On.Command = func(c api.SignedCommand) (*api.CommandReply, error) {
@@ -197,7 +197,7 @@ func TestManyHosts(t *testing.T) {
 		s := &Sender{
 			Hosts: []string{"h0", "h1", "h2"}, Yes: true, Format: "table", MaxHosts: tt.most,
 			Timeout: time.Millisecond,
-			Console: &console.Console{Stdin: strings.NewReader(""), Stdout: &said, Stderr: &said, Env: func(string) string { return "" }, Now: time.Now},
+			Console: &cli.Console{Stdin: strings.NewReader(""), Stdout: &said, Stderr: &said, Env: func(string) string { return "" }, Now: time.Now},
 			Dial: func(_ context.Context, host string) (api.Client, error) {
 				receipt := api.CommandReceipt{ID: "c1"}
 				if tt.verdict != "" {

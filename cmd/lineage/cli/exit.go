@@ -1,5 +1,4 @@
-// Package exit gives errors the exit code of the command that they end.
-package exit
+package cli
 
 import (
 	"errors"
@@ -34,8 +33,8 @@ func Invalid(what string, value any, takes string) error {
 // ADuration is what a flag takes whose value is a time.
 const ADuration = "a duration such as 30s or 1h"
 
-// File gives the error of reading a file that the command line names its code.
-func File(err error) error {
+// FileError gives the error of reading a file that the command line names its code.
+func FileError(err error) error {
 	if bad, ok := errors.AsType[*fs.PathError](err); ok {
 		err = fmt.Errorf("%s: %w", bad.Path, bad.Err)
 	}
@@ -53,8 +52,8 @@ func Silent(code int) error {
 	return &Error{Code: code}
 }
 
-// Code is the exit code of a command that fails with err.
-func Code(err error) int {
+// ExitCode is the exit code of a command that fails with err.
+func ExitCode(err error) int {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Code
 	}

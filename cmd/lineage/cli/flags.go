@@ -1,5 +1,4 @@
-// Package flags has the values that flags of the commands take, their errors, and how they are completed.
-package flags
+package cli
 
 import (
 	"errors"
@@ -12,7 +11,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 )
 
 // Choice is a flag that takes one of a few words.
@@ -58,9 +56,9 @@ func Abbreviate(f *pflag.FlagSet, names ...string) {
 	})
 }
 
-// Error says what is wrong with a flag, in the words of [exit.Invalid] if it is the value.
+// FlagError says what is wrong with a flag, in the words of [Invalid] if it is the value.
 // What a value of ours fails with is what it takes.
-func Error(cmd *cobra.Command, err error) error {
+func FlagError(cmd *cobra.Command, err error) error {
 	bad, ok := errors.AsType[*pflag.InvalidValueError](err)
 	if e, none := errors.AsType[*pflag.NotExistError](err); none && e.GetSpecifiedShortnames() != "" {
 		name := e.GetSpecifiedName()
@@ -77,11 +75,11 @@ func Error(cmd *cobra.Command, err error) error {
 	case "bool":
 		takes = "true or false"
 	case "duration":
-		takes = exit.ADuration
+		takes = ADuration
 	case "int", "float64":
 		takes = "a number"
 	}
-	return exit.Invalid("--"+bad.GetFlag().Name, bad.GetValue(), takes)
+	return Invalid("--"+bad.GetFlag().Name, bad.GetValue(), takes)
 }
 
 // Grace adds --grace, whose value is nil unless it is given; unset says what holds then.
@@ -90,7 +88,7 @@ func Grace(f *pflag.FlagSet, grace **time.Duration, unset string) {
 		d, err := time.ParseDuration(text)
 		switch {
 		case err != nil:
-			return errors.New(exit.ADuration)
+			return errors.New(ADuration)
 		case d < 0 || d > api.MaxGrace:
 			return errors.New("0 to 10m")
 		}
@@ -104,11 +102,11 @@ func Args(least, most int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
 		case len(args) < least:
-			return exit.Usage(`%s: %s is missing; see "%s --help"`, cmd.Name(), what, cmd.CommandPath())
+			return Usage(`%s: %s is missing; see "%s --help"`, cmd.Name(), what, cmd.CommandPath())
 		case len(args) > 0 && most == 0 && what != "":
-			return exit.Usage("%s: unexpected argument %q; %s", cmd.Name(), args[0], what)
+			return Usage("%s: unexpected argument %q; %s", cmd.Name(), args[0], what)
 		case len(args) > most:
-			return exit.Usage(`%s: unexpected argument %q; see "%s --help"`, cmd.Name(), args[most], cmd.CommandPath())
+			return Usage(`%s: unexpected argument %q; see "%s --help"`, cmd.Name(), args[most], cmd.CommandPath())
 		}
 		return nil
 	}

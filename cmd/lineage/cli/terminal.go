@@ -1,4 +1,4 @@
-package console
+package cli
 
 import (
 	"bufio"
@@ -9,7 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
@@ -45,13 +44,13 @@ func (c *Console) CanAsk() bool {
 // Confirm shows a page and asks a question below it. Anything but a yes is an error of the command.
 func (c *Console) Confirm(command string, p *text.Page, question string) error {
 	if !c.CanAsk() {
-		return exit.Usage("%s: cannot ask for confirmation (not a terminal); use --yes", command)
+		return Usage("%s: cannot ask for confirmation (not a terminal); use --yes", command)
 	}
 	if err := p.Flush(); err != nil {
 		return err
 	}
 	if !c.Agreed(question) {
-		return exit.Errorf(api.ExitFailed, "%s: not confirmed, nothing was sent", command)
+		return Errorf(api.ExitFailed, "%s: not confirmed, nothing was sent", command)
 	}
 	return nil
 }

@@ -1,6 +1,4 @@
-// Package help is the help of the commands: their groups, topics, and suggestions for an
-// unknown command.
-package help
+package cli
 
 import (
 	"slices"
@@ -11,13 +9,11 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 )
 
-// Columns is how wide a help text is at most.
-const Columns = 80
+// HelpColumns is how wide a help text is at most.
+const HelpColumns = 80
 
 // Manual is the annotation of a command with what only its manual page says.
 const Manual = "manual"
@@ -47,8 +43,8 @@ var otherNames = map[string][]string{
 	"exec": {"run"}, "start": {"run"}, "list": {"ls"}, "get": {"ls"}, "sessions": {"ls"}, "orphans": {"ls"}, "fleet": {"ls"}, "command": {"end"},
 }
 
-// Topics are pages of help that belong to no command.
-func Topics() []*cobra.Command {
+// HelpTopics are pages of help that belong to no command.
+func HelpTopics() []*cobra.Command {
 	return []*cobra.Command{
 		{Use: "selection", Short: "How to say which sessions are meant", Long: `SESSION is one of
 
@@ -60,7 +56,7 @@ func Topics() []*cobra.Command {
 
 Of these, or of all sessions without SESSION, flags select those
 
-` + flags.Selecting(&api.Selection{}, nil).FlagUsagesWrapped(Columns) + `
+` + Selecting(&api.Selection{}, nil).FlagUsagesWrapped(HelpColumns) + `
 "ls --all" and "history --all" show more instead, and "ls --left" processes.
 
 Commands that show sessions show all if nothing is selected; halt ends all; the
@@ -120,13 +116,13 @@ var templateFuncs = sync.OnceFunc(func() {
 	cobra.AddTemplateFunc("flags", func(f *pflag.FlagSet) string {
 		shown, selects := pflag.NewFlagSet("", pflag.ContinueOnError), ""
 		f.VisitAll(func(x *pflag.Flag) {
-			if _, ok := x.Annotations[flags.Selects]; ok {
+			if _, ok := x.Annotations[Selects]; ok {
 				selects += " --" + x.Name
 			} else {
 				shown.AddFlag(x)
 			}
 		})
-		text := strings.TrimRight(shown.FlagUsagesWrapped(Columns), " \n")
+		text := strings.TrimRight(shown.FlagUsagesWrapped(HelpColumns), " \n")
 		if selects != "" {
 			text += "\n " + selects + "\n                  which sessions: lineage help selection"
 		}
@@ -135,8 +131,8 @@ var templateFuncs = sync.OnceFunc(func() {
 	cobra.EnableCommandSorting = false
 })
 
-// Add gives the commands of root their groups, topics, and help that fits a terminal.
-func Add(root *cobra.Command) {
+// AddHelp gives the commands of root their groups, topics, and help that fits a terminal.
+func AddHelp(root *cobra.Command) {
 	templateFuncs()
 	usage := root.UsageTemplate()
 	for _, set := range []string{".LocalFlags", ".InheritedFlags"} {
@@ -158,7 +154,7 @@ func Add(root *cobra.Command) {
 	for _, name := range Plumbing {
 		child(root, name).Hidden = true
 	}
-	root.AddCommand(Topics()...)
+	root.AddCommand(HelpTopics()...)
 	root.SetHelpCommandGroupID("Host")
 	root.SetHelpCommand(&cobra.Command{
 		Use:     "help [COMMAND|TOPIC]",
@@ -203,7 +199,7 @@ func Add(root *cobra.Command) {
 // withoutArgs has the commands that say nothing of arguments refuse them.
 func withoutArgs(cmd *cobra.Command) {
 	if cmd.Args == nil && cmd.ValidArgsFunction == nil && cmd.Runnable() && cmd.HasParent() {
-		cmd.Args, cmd.ValidArgsFunction = flags.Args(0, 0, ""), cobra.NoFileCompletions
+		cmd.Args, cmd.ValidArgsFunction = Args(0, 0, ""), cobra.NoFileCompletions
 	}
 	for _, sub := range cmd.Commands() {
 		withoutArgs(sub)
@@ -244,9 +240,9 @@ func unknown(what string, cmd *cobra.Command, name string) error {
 	}
 	switch {
 	case len(meant) > 1:
-		return exit.Usage("unknown %s %q; did you mean %q or %q?", what, name, meant[0], meant[1])
+		return Usage("unknown %s %q; did you mean %q or %q?", what, name, meant[0], meant[1])
 	case len(meant) == 1:
-		return exit.Usage("unknown %s %q; did you mean %q?", what, name, meant[0])
+		return Usage("unknown %s %q; did you mean %q?", what, name, meant[0])
 	}
-	return exit.Usage(`unknown %s %q; see "%s --help"`, what, name, cmd.CommandPath())
+	return Usage(`unknown %s %q; see "%s --help"`, what, name, cmd.CommandPath())
 }

@@ -1,4 +1,4 @@
-package flags
+package cli
 
 import (
 	"errors"
@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 )
 
 // Selects is the annotation of the flags of [Selection], which one topic of the help explains.
@@ -26,11 +25,11 @@ func Selection(cmd *cobra.Command, euid func() int) *api.Selection {
 		}
 	})
 	cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(api.SelectionStates, cobra.ShellCompDirectiveNoFileComp))
-	cmd.RegisterFlagCompletionFunc("user", Users)
+	cmd.RegisterFlagCompletionFunc("user", CompleteUsers)
 	cmd.Args = func(_ *cobra.Command, words []string) error {
 		s.Words = words
 		if err := s.Check(); err != nil {
-			return exit.Usage("%s: %w", cmd.Name(), err)
+			return Usage("%s: %w", cmd.Name(), err)
 		}
 		return nil
 	}
@@ -73,7 +72,7 @@ func Selecting(s *api.Selection, euid func() int) *pflag.FlagSet {
 		"that were idle for this `TIME`: no new process, under 1s of CPU (the policy's idle_cpu), no open or new tool call, and no client seen at a TCP port or unix socket, nested sessions included",
 		func(text string) (err error) {
 			if s.Idle, err = time.ParseDuration(text); err != nil || s.Idle <= 0 {
-				return errors.New(exit.ADuration + ", above 0")
+				return errors.New(ADuration + ", above 0")
 			}
 			return nil
 		},

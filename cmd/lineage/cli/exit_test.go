@@ -1,4 +1,4 @@
-package exit
+package cli
 
 import (
 	"errors"
@@ -23,7 +23,7 @@ func TestCode(t *testing.T) {
 		{Silent(api.ExitLeft), api.ExitLeft},
 		{Errorf(api.ExitDenied, "end: %w", notFound), api.ExitDenied}, // the command's own word counts
 	} {
-		if got := Code(tt.err); got != tt.want {
+		if got := ExitCode(tt.err); got != tt.want {
 			t.Errorf("%#v: %d, want %d", tt.err, got, tt.want)
 		}
 	}

@@ -1,4 +1,4 @@
-package flags
+package cli
 
 import (
 	"os"
@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Users completes names of this host's own users, and after a colon of its groups.
-func Users(_ *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+// CompleteUsers completes names of this host's own users, and after a colon of its groups.
+func CompleteUsers(_ *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	user, group, second := strings.Cut(begun, ":")
 	if second {
 		return accounts("/etc/group", user+":", group), cobra.ShellCompDirectiveNoFileComp
@@ -30,8 +30,8 @@ func accounts(file, before, begun string) (words []cobra.Completion) {
 	return words
 }
 
-// OfList completes the last word of a list.
-func OfList(known []string) cobra.CompletionFunc {
+// CompleteList completes the last word of a list.
+func CompleteList(known []string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, _ []string, begun string) (words []cobra.Completion, _ cobra.ShellCompDirective) {
 		before := begun[:strings.LastIndexByte(begun, ',')+1]
 		for _, name := range known {
@@ -43,7 +43,7 @@ func OfList(known []string) cobra.CompletionFunc {
 	}
 }
 
-// Files leaves the completion of file names to the shell.
-func Files(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+// CompleteFiles leaves the completion of file names to the shell.
+func CompleteFiles(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return nil, cobra.ShellCompDirectiveDefault
 }

@@ -1,6 +1,4 @@
-// Package console is what a command reads from and writes to: its streams, pages for
-// people, questions, and the progress of slow operations.
-package console
+package cli
 
 import (
 	"context"
@@ -13,7 +11,6 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
@@ -58,9 +55,9 @@ func (c *Console) Failed(errs ...error) error {
 		if err.Error() != said { // else it is the same of all: the daemon is lost
 			c.Complain(err)
 		}
-		worst, said = max(worst, exit.Code(err)), err.Error()
+		worst, said = max(worst, ExitCode(err)), err.Error()
 	}
-	return exit.Silent(worst)
+	return Silent(worst)
 }
 
 // Print writes l to stdout: all of it, or nothing.

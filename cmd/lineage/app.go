@@ -11,7 +11,6 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/natslink"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/programs"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/query"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/verify"
 )
@@ -162,9 +161,9 @@ of them.`,
 		a.adoptCommand(),
 		a.keepCommand(),
 		a.topCommand(),
-		programs.MCP(a.socketPath),
-		programs.Export(a.socketPath),
-		programs.Link(a.socketPath),
+		mcpCommand(a.socketPath),
+		exportCommand(a.socketPath),
+		linkCommand(a.socketPath),
 		a.policyCommand(),
 		a.setupCommand(),
 		a.hookCommand(),

@@ -13,7 +13,6 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/natslink"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/programs"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/query"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
@@ -88,7 +87,7 @@ func (a *app) join(ctx context.Context, g *hosts.Group) (*natslink.Link, error) 
 	if err != nil {
 		return nil, err
 	}
-	program, err := programs.Find(link.Program)
+	program, err := findProgram(link.Program)
 	if err != nil {
 		return nil, fmt.Errorf("NATS: %w", err)
 	}

@@ -1,6 +1,4 @@
-// Package programs has the commands that start other programs of ours: they have dependencies that the daemon's
-// binary must not have.
-package programs
+package main
 
 import (
 	"fmt"
@@ -19,8 +17,8 @@ import (
 
 const mcpProgram = "lineage-mcp"
 
-// MCP is "lineage mcp", for the daemon on that socket.
-func MCP(socket func() string) *cobra.Command {
+// mcpCommand is "lineage mcp", for the daemon on that socket.
+func mcpCommand(socket func() string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "mcp",
 		Short: "Serve an agent's questions about what it left running (MCP)",
@@ -39,8 +37,8 @@ Without a daemon, tools answer at once that none runs.`,
 	}
 }
 
-// Export is "lineage export", for the daemon on that socket.
-func Export(socket func() string) *cobra.Command {
+// exportCommand is "lineage export", for the daemon on that socket.
+func exportCommand(socket func() string) *cobra.Command {
 	var o export.Options
 	cmd := &cobra.Command{
 		Use:   "export",
@@ -70,8 +68,8 @@ the history.`,
 	return cmd
 }
 
-// Link is "lineage link", for the daemon on that socket.
-func Link(socket func() string) *cobra.Command {
+// linkCommand is "lineage link", for the daemon on that socket.
+func linkCommand(socket func() string) *cobra.Command {
 	var o link.Options
 	cmd := &cobra.Command{
 		Use:   "link",
@@ -107,7 +105,7 @@ func serves(cmd *cobra.Command, o interface {
 
 // become replaces this process with a program of ours.
 func become(cmd *cobra.Command, program string, args ...string) error {
-	path, err := Find(program)
+	path, err := findProgram(program)
 	if err != nil {
 		return fmt.Errorf("%s: %w", cmd.Name(), err)
 	}
@@ -117,8 +115,8 @@ func become(cmd *cobra.Command, program string, args ...string) error {
 	return nil
 }
 
-// Find looks for a program beside this binary, where "make install" puts it, and in PATH.
-func Find(program string) (string, error) {
+// findProgram looks for a program beside this binary, where "make install" puts it, and in PATH.
+func findProgram(program string) (string, error) {
 	if self, err := os.Executable(); err == nil {
 		dir := filepath.Dir(self)
 		for _, path := range []string{filepath.Join(dir, program), filepath.Join(dir, "../libexec/lineage", program)} {

@@ -10,7 +10,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/natslink"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/query"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/verify"
 )
@@ -24,8 +23,8 @@ type app struct {
 	host     host
 
 	socket string
-	begun  bool             // the command line was understood
-	links  []*natslink.Link // to the servers of the groups of -H
+	begun  bool              // the command line was understood
+	links  []*hosts.NATSLink // to the servers of the groups of -H
 }
 
 // host has the functions that need this machine instead of a daemon.

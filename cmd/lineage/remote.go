@@ -12,7 +12,6 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/natslink"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/query"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
@@ -39,11 +38,11 @@ func (a *app) reach(cmd *cobra.Command) error {
 	if !ok || len(f.Groups) == 0 {
 		return nil
 	}
-	over := make(map[string]*natslink.Link)
+	over := make(map[string]*hosts.NATSLink)
 	for _, host := range f.List {
 		over[hosts.Bare(host)] = nil
 	}
-	joined := make(map[string]*natslink.Link)
+	joined := make(map[string]*hosts.NATSLink)
 	for i := range f.Groups {
 		g := &f.Groups[i]
 		var err error
@@ -78,7 +77,7 @@ func (a *app) reach(cmd *cobra.Command) error {
 }
 
 // join connects to the servers of a group.
-func (a *app) join(ctx context.Context, g *hosts.Group) (*natslink.Link, error) {
+func (a *app) join(ctx context.Context, g *hosts.Group) (*hosts.NATSLink, error) {
 	name := "?" // which is refused
 	if u, err := user.Current(); err == nil {
 		name = link.NameOf(u.Username)
@@ -91,7 +90,7 @@ func (a *app) join(ctx context.Context, g *hosts.Group) (*natslink.Link, error) 
 	if err != nil {
 		return nil, fmt.Errorf("NATS: %w", err)
 	}
-	l, err := natslink.Start(ctx, program, o)
+	l, err := hosts.StartNATSLink(ctx, program, o)
 	if err == nil {
 		a.links = append(a.links, l)
 	}

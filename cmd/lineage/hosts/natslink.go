@@ -1,6 +1,4 @@
-// Package natslink reaches the daemons of other hosts over NATS servers: another program is the client of the
-// servers, and the API of each host goes through it.
-package natslink
+package hosts
 
 import (
 	"bufio"
@@ -21,26 +19,25 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/urgent"
 )
 
-// Link is the other program.
-type Link struct {
+// NATSLink is the other program.
+type NATSLink struct {
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
 	stdout *bufio.Reader
 	socket string
 }
 
-// Start starts the program, and returns when it is connected.
-func Start(ctx context.Context, program string, o *link.Options) (*Link, error) {
+// StartNATSLink starts the program, and returns when it is connected.
+func StartNATSLink(ctx context.Context, program string, o *link.Options) (*NATSLink, error) {
 	dir, err := os.MkdirTemp("", "lineage-nats-") // with mode 0700
 	if err != nil {
 		return nil, fmt.Errorf("NATS: %w", err)
 	}
-	l := &Link{socket: filepath.Join(dir, "sock")}
+	l := &NATSLink{socket: filepath.Join(dir, "sock")}
 	args := []string{link.Operator, "--socket=" + l.socket, "--server=" + strings.Join(o.Servers, ","), "--name=" + o.Name}
 	for flag, value := range map[string]string{"--nkey=": o.Nkey, "--creds=": o.Creds, "--ca=": o.CA} {
 		if value != "" {
@@ -80,7 +77,7 @@ func Start(ctx context.Context, program string, o *link.Options) (*Link, error) 
 const endTime = time.Second
 
 // Close ends the program.
-func (l *Link) Close() {
+func (l *NATSLink) Close() {
 	if l == nil {
 		return
 	}
@@ -92,7 +89,7 @@ func (l *Link) Close() {
 }
 
 // Dial connects to the daemon of a host. Its name is that of ssh, as the links have it by default.
-func (l *Link) Dial(ctx context.Context, host string) (api.Client, error) {
+func (l *NATSLink) Dial(ctx context.Context, host string) (api.Client, error) {
 	name := link.NameOf(host)
 	if !link.IsName(name) {
 		return nil, cli.Usage("%q cannot be the name of a host in subjects", host)
@@ -111,8 +108,8 @@ func (l *Link) Dial(ctx context.Context, host string) (api.Client, error) {
 }
 
 // Hosts are those that are there.
-func (l *Link) Hosts() (list hosts.List, err error) {
-	late := time.AfterFunc(hosts.Time, func() { _ = l.cmd.Process.Kill() })
+func (l *NATSLink) Hosts() (list List, err error) {
+	late := time.AfterFunc(Time, func() { _ = l.cmd.Process.Kill() })
 	defer late.Stop()
 	var all link.Hosts
 	if _, err = io.WriteString(l.stdin, "hosts\n"); err == nil {

@@ -1,4 +1,4 @@
-package natslink
+package hosts
 
 import (
 	"fmt"
@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
@@ -33,24 +32,24 @@ func TestStart(t *testing.T) {
 	}
 	o := &link.Options{Servers: []string{"tls://a"}, Nkey: "k", Name: "ann"}
 	log := filepath.Join(t.TempDir(), "log")
-	_, err := Start(t.Context(), program(t, `echo "$*" >`+log+"\necho 'a log line' >&2\necho 'lineage: NATS: not connected' >&2\nexit 5\n"), o)
-	if err == nil || err.Error() != "NATS: not connected" || hosts.Code(err) != 5 {
+	_, err := StartNATSLink(t.Context(), program(t, `echo "$*" >`+log+"\necho 'a log line' >&2\necho 'lineage: NATS: not connected' >&2\nexit 5\n"), o)
+	if err == nil || err.Error() != "NATS: not connected" || Code(err) != 5 {
 		t.Errorf("%v", err)
 	}
 	require.Contains(t, string(require.ReadFile(t, log)), "operator --socket=", " --server=tls://a --name=ann --nkey=k\n")
 	for _, script := range []string{"exit 0", "echo hello; cat", "kill -9 $$"} {
-		if _, err := Start(t.Context(), program(t, script), o); err == nil || hosts.Code(err) != 1 || err.Error() == "" {
+		if _, err := StartNATSLink(t.Context(), program(t, script), o); err == nil || Code(err) != 1 || err.Error() == "" {
 			t.Errorf("%s: %v", script, err)
 		}
 	}
-	if _, err = Start(t.Context(), "/nonexistent/program", o); err == nil {
+	if _, err = StartNATSLink(t.Context(), "/nonexistent/program", o); err == nil {
 		t.Error("a program that does not exist")
 	}
 	empty()
-	l, err := Start(t.Context(), program(t, "stat -c %a $(dirname $socket) >"+log+"\necho ready\nexec sleep 60\n"), o)
+	l, err := StartNATSLink(t.Context(), program(t, "stat -c %a $(dirname $socket) >"+log+"\necho ready\nexec sleep 60\n"), o)
 	require.NoError(t, err)
 	require.Equal(t, string(require.ReadFile(t, log)), "700\n")
-	if _, err := l.Dial(t.Context(), "root@web1"); err == nil || hosts.Code(err) != 2 {
+	if _, err := l.Dial(t.Context(), "root@web1"); err == nil || Code(err) != 2 {
 		t.Errorf("%v", err)
 	}
 	began := time.Now()
@@ -59,13 +58,13 @@ func TestStart(t *testing.T) {
 		t.Errorf("closed after %v", took)
 	}
 	empty()
-	(*Link)(nil).Close()
+	(*NATSLink)(nil).Close()
 }
 
 // TestHosts: a host is listed once, also if it said again that it is there while the list was read.
 func TestHosts(t *testing.T) {
 	for said, want := range map[string]string{`{"names":["web2","web1","web2"]}`: "web1,web2 <nil>", `{"error":"no stream"}`: " NATS: no list of the hosts: no stream"} {
-		l, err := Start(t.Context(), program(t, "echo ready\nread line\n[ \"$line\" = hosts ] && echo '"+said+"'\n"), &link.Options{})
+		l, err := StartNATSLink(t.Context(), program(t, "echo ready\nread line\n[ \"$line\" = hosts ] && echo '"+said+"'\n"), &link.Options{})
 		require.NoError(t, err)
 		list, err := l.Hosts()
 		require.Equal(t, fmt.Sprint(list.String(), " ", err), want)

@@ -10,7 +10,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/ending"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/signing"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
@@ -100,7 +99,7 @@ host. Without the right to see the processes there name them as PID@START_NS.`,
 	f.StringVar(&req.Name, "name", "", "the kept session's `NAME`")
 	f.StringVar(&req.Reason, "reason", "", "`TEXT`, for people who find it later (required)")
 	f.StringVar(&until, "until", "", "`TIME` at which it ends: after a duration (8h), at the end of a date, or at an RFC 3339 time (required)")
-	var signs signing.Flags
+	var signs ending.SigningFlags
 	signs.AddSigning(f)
 	yes := f.BoolP("yes", "y", false, "with --sign: do not ask")
 	format := formatFlag(cmd)

@@ -11,7 +11,6 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/ending"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/signing"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
@@ -42,7 +41,7 @@ func (a *app) endCommand() *cobra.Command {
 	}
 	sel := cli.Selection(cmd, a.host.euid)
 	o.Flags(cmd.Flags())
-	var signs signing.Flags
+	var signs ending.SigningFlags
 	signs.Add(cmd.Flags())
 	var from string
 	cmd.Flags().StringVar(&from, "from", "", "send the signed command in this `FILE`, which --save has written")
@@ -86,9 +85,9 @@ func (a *app) endCommand() *cobra.Command {
 }
 
 // sender sends signed commands.
-func (a *app) sender(signs signing.Flags, o ending.Options, remote hosts.List, format string) (*signing.Sender, error) {
-	s := &signing.Sender{
-		Flags: signs, Console: &a.Console, Hosts: remote, Yes: o.Yes, Timeout: o.Timeout, Format: format, MaxHosts: o.Many.Most,
+func (a *app) sender(signs ending.SigningFlags, o ending.Options, remote hosts.List, format string) (*ending.CommandSender, error) {
+	s := &ending.CommandSender{
+		SigningFlags: signs, Console: &a.Console, Hosts: remote, Yes: o.Yes, Timeout: o.Timeout, Format: format, MaxHosts: o.Many.Most,
 		Local: func(ctx context.Context, _ string) (api.Client, error) { return a.client(ctx) },
 	}
 	if len(remote) == 0 {
@@ -142,7 +141,7 @@ func (a *app) haltCommand() *cobra.Command {
 	f.BoolVar(&o.DryRun, "dry-run", false, "show what would be ended, and change nothing")
 	f.DurationVar(&o.Timeout, "timeout", ending.Timeout, "how much `TIME` dying processes have after SIGKILL")
 	f.BoolVarP(&o.Yes, "yes", "y", false, "do not ask")
-	var signs signing.Flags
+	var signs ending.SigningFlags
 	signs.AddSigning(f)
 	format := formatFlag(cmd)
 	remote := a.hostFlag(cmd)

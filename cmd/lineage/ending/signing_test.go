@@ -1,4 +1,4 @@
-package signing
+package ending
 
 import (
 	"bytes"
@@ -121,8 +121,8 @@ func TestFile(t *testing.T) {
 	var said bytes.Buffer
 	var got []api.SignedCommand
 	now := time.Now()
-	s := &Sender{
-		Flags: Flags{Keys: []string{key}, Reason: "test", Save: file}, Yes: true, Format: "table",
+	s := &CommandSender{
+		SigningFlags: SigningFlags{Keys: []string{key}, Reason: "test", Save: file}, Yes: true, Format: "table",
 		Console: &cli.Console{Stdin: strings.NewReader(""), Stdout: &said, Stderr: &said, Env: func(string) string { return "" }, Now: func() time.Time { return now }},
 		Local: func(context.Context, string) (api.Client, error) {
 			c := &apitest.Client{}
@@ -194,7 +194,7 @@ func TestManyHosts(t *testing.T) {
 		var said bytes.Buffer
 		var mu sync.Mutex
 		var got []string
-		s := &Sender{
+		s := &CommandSender{
 			Hosts: []string{"h0", "h1", "h2"}, Yes: true, Format: "table", MaxHosts: tt.most,
 			Timeout: time.Millisecond,
 			Console: &cli.Console{Stdin: strings.NewReader(""), Stdout: &said, Stderr: &said, Env: func(string) string { return "" }, Now: time.Now},
@@ -228,7 +228,7 @@ func TestManyHosts(t *testing.T) {
 	for command, want := range map[*api.Command]string{
 		&end: "aaa build", &all: "aaa build bbb", &halt: "aaa build kept bbb outer", {Verb: api.VerbEnd, Sessions: []string{"buil"}}: "",
 	} {
-		l, err := planned(command)(t.Context(), "h0", c)
+		l, err := signingPlanned(command)(t.Context(), "h0", c)
 		got := ""
 		if err == nil {
 			got = strings.Join(l.Names, " ")

@@ -1,4 +1,4 @@
-package signing
+package ending
 
 import (
 	"context"
@@ -23,31 +23,31 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
-// Flags say how a command is signed.
-type Flags struct {
+// SigningFlags say how a command is signed.
+type SigningFlags struct {
 	Keys   []string // of ssh-keygen -Y sign
 	Reason string
 	Save   string // the file for other signers; empty: it is sent
 }
 
 // Add adds the flags for a command that is made to a set.
-func (f *Flags) Add(set *pflag.FlagSet) {
+func (f *SigningFlags) Add(set *pflag.FlagSet) {
 	f.AddSigning(set)
 	set.StringVar(&f.Reason, "reason", "", "with --sign: why, for the audit logs; a `TEXT`")
 }
 
 // AddSigning adds those that a command that exists takes, too.
-func (f *Flags) AddSigning(set *pflag.FlagSet) {
+func (f *SigningFlags) AddSigning(set *pflag.FlagSet) {
 	set.StringArrayVar(&f.Keys, "sign", nil, "sign with this SSH `KEY`, a file; of a key that an agent has, its .pub file; repeatable")
 	set.StringVar(&f.Save, "save", "", "write the signed command to `FILE` and send nothing; see --from")
 }
 
 // Given reports whether a command is to be signed.
-func (f *Flags) Given() bool { return len(f.Keys) > 0 || f.Reason != "" || f.Save != "" }
+func (f *SigningFlags) Given() bool { return len(f.Keys) > 0 || f.Reason != "" || f.Save != "" }
 
-// Sender signs a command and sends it.
-type Sender struct {
-	Flags
+// CommandSender signs a command and sends it.
+type CommandSender struct {
+	SigningFlags
 	Console *cli.Console
 	Local   hosts.Dialer // the daemon of this host
 	Dial    hosts.Dialer
@@ -60,7 +60,7 @@ type Sender struct {
 }
 
 // Connect connects to the only host.
-func (s *Sender) Connect(ctx context.Context) (api.Client, error) {
+func (s *CommandSender) Connect(ctx context.Context) (api.Client, error) {
 	if len(s.Hosts) == 0 {
 		return s.Local(ctx, "")
 	}
@@ -68,7 +68,7 @@ func (s *Sender) Connect(ctx context.Context) (api.Client, error) {
 }
 
 // Order makes a command for the hosts, signs it, and sends it unless it is saved.
-func (s *Sender) Order(ctx context.Context, c api.Command) error {
+func (s *CommandSender) Order(ctx context.Context, c api.Command) error {
 	switch {
 	case len(s.Keys) == 0:
 		return cli.Usage("%s: --reason and --save belong to --sign", c.Verb)
@@ -91,7 +91,7 @@ func (s *Sender) Order(ctx context.Context, c api.Command) error {
 }
 
 // Pass adds signatures to the command of a file, and sends it unless it is saved again.
-func (s *Sender) Pass(ctx context.Context, file string) error {
+func (s *CommandSender) Pass(ctx context.Context, file string) error {
 	signed, err := read(file)
 	if err != nil {
 		return err
@@ -114,7 +114,7 @@ func (s *Sender) Pass(ctx context.Context, file string) error {
 }
 
 // marks are the names of each host in a command.
-func (s *Sender) marks(ctx context.Context) (map[string][]string, error) {
+func (s *CommandSender) marks(ctx context.Context) (map[string][]string, error) {
 	if len(s.Hosts) == 0 {
 		marks, err := ourMarks()
 		return map[string][]string{"": marks}, err
@@ -131,7 +131,7 @@ func (s *Sender) marks(ctx context.Context) (map[string][]string, error) {
 }
 
 // deliver asks, signs, and saves or sends; verb is the command of lineage, for messages.
-func (s *Sender) deliver(ctx context.Context, verb string, c *api.Command, signed *api.SignedCommand, marks map[string][]string) error {
+func (s *CommandSender) deliver(ctx context.Context, verb string, c *api.Command, signed *api.SignedCommand, marks map[string][]string) error {
 	if c.Verb == api.VerbEnd && len(s.Hosts) > s.MaxHosts {
 		return hosts.TooMany(c.Verb, len(s.Hosts), s.MaxHosts)
 	}
@@ -144,7 +144,7 @@ func (s *Sender) deliver(ctx context.Context, verb string, c *api.Command, signe
 	if !s.Yes {
 		p := s.Console.Page(s.Console.Stderr, false)
 		if len(s.Hosts) > 0 && (c.All || len(c.Sessions) > 0) {
-			text.Hosts(hosts.Each(ctx, s.Dial, s.Hosts, hosts.Time, planned(c))).Text(p)
+			text.Hosts(hosts.Each(ctx, s.Dial, s.Hosts, hosts.Time, signingPlanned(c))).Text(p)
 		}
 		p.Wrap(0, display.Text(describe(c)))
 		p.Wrap(0, display.Text("hosts: "+strings.Join(c.Hosts, ", ")))
@@ -197,8 +197,8 @@ func (s *Sender) deliver(ctx context.Context, verb string, c *api.Command, signe
 	return hosts.Print(s.Console, s.Format, ask(ctx, s.Dial, s.Hosts, hosts.Time+s.patience(c), send))
 }
 
-// planned lists the sessions of a host that a command would end, as far as the caller may read them.
-func planned(c *api.Command) hosts.Asker {
+// signingPlanned lists the sessions of a host that a command would end, as far as the caller may read them.
+func signingPlanned(c *api.Command) hosts.Asker {
 	return func(ctx context.Context, _ string, client api.Client) (*text.Listing, error) {
 		list, err := client.Sessions(ctx, "live", "")
 		if err != nil {
@@ -217,7 +217,7 @@ func planned(c *api.Command) hosts.Asker {
 }
 
 // patience is how long a host may take to carry out a command. The grace of its sessions is not known here.
-func (s *Sender) patience(c *api.Command) time.Duration {
+func (s *CommandSender) patience(c *api.Command) time.Duration {
 	switch {
 	case c.Verb != api.VerbEnd:
 		return s.Timeout
@@ -250,11 +250,11 @@ func describe(c *api.Command) string {
 	return fmt.Sprintf("command %s: %s. Reason: %s. Valid until %s", c.ID, what, c.Reason, c.NotAfter.Local().Format(time.DateTime))
 }
 
-// pollPause is the least time between two questions for a receipt.
-const pollPause = 50 * time.Millisecond
+// signingPollPause is the least time between two questions for a receipt.
+const signingPollPause = 50 * time.Millisecond
 
 // send sends a command to one host, and waits for the verdicts.
-func (s *Sender) send(ctx context.Context, client api.Client, c *api.Command, signed *api.SignedCommand, marks []string) (*text.Listing, error) {
+func (s *CommandSender) send(ctx context.Context, client api.Client, c *api.Command, signed *api.SignedCommand, marks []string) (*text.Listing, error) {
 	reply, err := client.Command(ctx, *signed)
 	if err != nil {
 		return nil, err
@@ -277,7 +277,7 @@ func (s *Sender) send(ctx context.Context, client api.Client, c *api.Command, si
 			return listing(reply, r)
 		}
 		select { // a daemon that stops does not wait
-		case <-time.After(max(pollPause-time.Since(asked), 0)):
+		case <-time.After(max(signingPollPause-time.Since(asked), 0)):
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}

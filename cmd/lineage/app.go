@@ -11,7 +11,6 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/query"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/verify"
 )
 
 // app is what the commands share: their injected environment, and the flags that all of
@@ -46,7 +45,7 @@ type host struct {
 	processes func(uid int) []api.Process
 	orphans   query.HostOrphans
 	// audit is the audit log of the daemon on a socket.
-	audit func(socket string) verify.Open
+	audit func(socket string) query.OpenAudit
 	// commands are those that trace processes or end them themselves.
 	commands func(*app) []*cobra.Command
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/html"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/query"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/verify"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 )
 
@@ -119,11 +118,11 @@ func verifyHistory(ctx context.Context, a *app, format string, args []string) (e
 	if err != nil {
 		return err
 	}
-	v, err := verify.Check(ctx, c, past, a.host.audit(a.socketPath()), head, began)
+	v, err := query.Verify(ctx, c, past, a.host.audit(a.socketPath()), head, began)
 	if err != nil {
 		return err
 	}
-	if err = a.Print(format, verify.Text(v)); err == nil && len(v.Findings) > 0 {
+	if err = a.Print(format, query.VerificationText(v)); err == nil && len(v.Findings) > 0 {
 		err = cli.Silent(api.ExitFailed)
 	}
 	return err

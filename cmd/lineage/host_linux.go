@@ -10,10 +10,9 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/outside"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/query"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/supervise"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/verify"
 	"github.com/lineage-ebpf/lineage/daemon"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
@@ -40,8 +39,8 @@ func thisHost() host {
 		doctor:    doctor,
 		unrefused: tracer.Unrefused,
 		euid:      os.Geteuid,
-		ancestors: outside.This.Ancestors,
-		processes: outside.This.Processes,
+		ancestors: query.ThisHost.Ancestors,
+		processes: query.ThisHost.Processes,
 		orphans:   orphansHere,
 		audit:     auditOf,
 		halted:    pinnedHalt,
@@ -86,7 +85,7 @@ func pinnedHalt(socket string) *api.Halt {
 
 // orphansHere are the orphans of this host outside any session.
 func orphansHere(ctx context.Context) ([]text.HostOrphan, []string, error) {
-	orphans, unknown, err := outside.This.Orphans(ctx)
+	orphans, unknown, err := query.ThisHost.Orphans(ctx)
 	if errors.Is(err, tracer.ErrUnsupported) {
 		err = &cli.Error{Code: api.ExitUnsupported, Err: err}
 	}
@@ -94,7 +93,7 @@ func orphansHere(ctx context.Context) ([]text.HostOrphan, []string, error) {
 }
 
 // auditOf is the audit log of the daemon on a socket.
-func auditOf(socket string) verify.Open {
+func auditOf(socket string) query.OpenAudit {
 	return func() ([]access.AuditFile, func(), error) {
 		i, err := system.InstanceOf(socket)
 		if err != nil {

@@ -1,5 +1,6 @@
-// Package query asks one daemon for what a command shows: lists, trees, ended sessions, and
-// what a process, a port or a file belongs to.
+// Package query asks one daemon for what a command shows: lists, trees, ended sessions, what a process, a port or a file
+// belongs to, and whether the receipts of the history and the audit log are whole. It reads from /proc, with the rights of the caller,
+// about processes that are in no session.
 package query
 
 import (

@@ -1,6 +1,6 @@
 //go:build linux
 
-package outside
+package query
 
 import (
 	"errors"
@@ -24,7 +24,7 @@ func TestPIDFiles(t *testing.T) {
 		unix.Mkfifo(filepath.Join(run, "db", "pid"), 0o600),
 		unix.Mkfifo(filepath.Join(shared, "b.pid"), 0o600))
 	require.NoError(t, err)
-	all := Host{Run: run}.pidFiles() // hangs if it opens a FIFO
+	all := Outsiders{Run: run}.pidFiles() // hangs if it opens a FIFO
 	if len(all) != 2 || !all[12] || !all[13] {
 		t.Errorf("%v", all)
 	}

@@ -1,6 +1,6 @@
 //go:build linux
 
-package outside
+package query
 
 import (
 	"errors"
@@ -22,11 +22,11 @@ import (
 
 // Our own ancestors are those that the kernel names.
 func TestAncestors(t *testing.T) {
-	all := This.Ancestors(os.Getpid())
+	all := ThisHost.Ancestors(os.Getpid())
 	if len(all) == 0 || all[0].PID != os.Getppid() || all[0].Started == nil {
 		t.Errorf("%+v", all)
 	}
-	if got := This.Ancestors(1 << 30); got != nil {
+	if got := ThisHost.Ancestors(1 << 30); got != nil {
 		t.Errorf("of nobody: %+v", got)
 	}
 }
@@ -39,7 +39,7 @@ func TestProcesses(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(f.root, "11/cmdline"), nil, 0o644))
 	for uid, want := range map[int]string{0: "[10]", 5: "[]", 6: "[10]"} {
 		pids := []int{}
-		for _, p := range (Host{Proc: procfs.FS(f.root)}).Processes(uid) {
+		for _, p := range (Outsiders{Proc: procfs.FS(f.root)}).Processes(uid) {
 			pids = append(pids, p.PID)
 		}
 		require.Equal(t, fmt.Sprint(pids), want)
@@ -83,7 +83,7 @@ func TestOrphans(t *testing.T) {
 	f.add(15, 1, "/", "/x (deleted)", "/dev/null")                        // a service of another init
 	f.add(16, 1, user, "/", "/home/me/notes (deleted)")                   // no terminal
 	require.NoError(t, os.WriteFile(filepath.Join(run, "db.pid"), []byte("15\n"), 0o644))
-	orphans, _, err := Host{Proc: procfs.FS(f.root), Run: run}.Orphans(t.Context())
+	orphans, _, err := Outsiders{Proc: procfs.FS(f.root), Run: run}.Orphans(t.Context())
 	if err != nil || len(orphans) != 2 {
 		t.Fatalf("%v, %+v", err, orphans)
 	}
@@ -103,7 +103,7 @@ func TestOrphansOfAnotherHost(t *testing.T) {
 	ns := filepath.Join(f.root, fmt.Sprint(os.Getpid()), "ns")
 	for pid, want := range map[string]error{procfs.InitPIDNamespace: nil, "pid:[1]": tracer.ErrPIDNamespace} {
 		require.NoError(t, errors.Join(os.RemoveAll(ns), os.Mkdir(ns, 0o755), os.Symlink(pid, filepath.Join(ns, "pid"))))
-		orphans, _, err := Host{Proc: procfs.FS(f.root), Run: f.root}.Orphans(t.Context())
+		orphans, _, err := Outsiders{Proc: procfs.FS(f.root), Run: f.root}.Orphans(t.Context())
 		if !errors.Is(err, want) || (len(orphans) == 1) != (want == nil) {
 			t.Errorf("%s: %v, %+v", pid, err, orphans)
 		}
@@ -113,12 +113,11 @@ func TestOrphansOfAnotherHost(t *testing.T) {
 // asListener makes the test binary a server.
 const asListener = "LNGTEST_LISTEN"
 
-func TestMain(m *testing.M) {
+func init() {
 	if os.Getenv(asListener) != "" {
 		listen()
-		return
+		os.Exit(0)
 	}
-	os.Exit(m.Run())
 }
 
 // listen serves a port until stdin ends.
@@ -145,7 +144,7 @@ func TestTree(t *testing.T) {
 	f.add(15, 10, scope, "/", "/dev/null")
 	f.add(16, 15, scope, "/", "/dev/null")
 	f.add(17, 1, scope, "/", "/dev/null")
-	h := Host{Proc: procfs.FS(f.root)}
+	h := Outsiders{Proc: procfs.FS(f.root)}
 	children, err := h.Proc.ByParent()
 	require.NoError(t, err)
 	at := slices.IndexFunc(children[10], func(s procfs.Stat) bool { return s.PID == 15 })
@@ -200,10 +199,10 @@ func realOrphan(t *testing.T, script string) {
 	_, err = fmt.Fscan(out, &pid, &holder, &port)
 	require.NoError(t, err)
 	require.NoError(t, os.Remove(dir))
-	if s, err := This.Proc.Stat(uint32(pid)); err != nil || s.Parent != 1 {
+	if s, err := ThisHost.Proc.Stat(uint32(pid)); err != nil || s.Parent != 1 {
 		t.Skipf("it became a child of %d: %v", s.Parent, err)
 	}
-	orphans, unknown, err := This.Orphans(t.Context())
+	orphans, unknown, err := ThisHost.Orphans(t.Context())
 	at := slices.IndexFunc(orphans, func(o text.HostOrphan) bool { return o.PID == pid })
 	if at < 0 {
 		t.Fatalf("%d is not among %+v: %v, %v", pid, orphans, unknown, err)

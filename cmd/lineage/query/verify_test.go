@@ -1,6 +1,6 @@
 //go:build linux
 
-package verify_test
+package query_test
 
 import (
 	"context"
@@ -18,8 +18,8 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/apitest"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/query"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/verify"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/internal/require"
@@ -38,7 +38,7 @@ func TestForgotten(t *testing.T) {
 	}
 	c.On.Policy = func() (*api.Policy, error) { return &api.Policy{}, nil }
 	ended := &api.Sessions{Items: []api.Session{{ID: "new", Verdict: api.VerdictClean}, {ID: "old"}}}
-	v, err := verify.Check(t.Context(), c, ended, func() ([]access.AuditFile, func(), error) { return nil, func() {}, nil }, access.ChainHead{}, time.Now())
+	v, err := query.Verify(t.Context(), c, ended, func() ([]access.AuditFile, func(), error) { return nil, func() {}, nil }, access.ChainHead{}, time.Now())
 	require.NoError(t, err)
 	if v.Receipts != 1 || len(v.Findings) != 0 {
 		t.Errorf("%+v", v)
@@ -56,7 +56,7 @@ func TestLastLine(t *testing.T) {
 	} {
 		var b strings.Builder
 		p := text.NewPage(&b, time.Time{})
-		verify.Text(&v).Text(p)
+		query.VerificationText(&v).Text(p)
 		require.NoError(t, p.Flush())
 		if lines := strings.Split(strings.TrimSpace(b.String()), "\n"); !strings.HasPrefix(lines[len(lines)-1], want) {
 			t.Errorf("%q, want %q", lines, want)
@@ -72,7 +72,7 @@ func checked(w *daemontest.Daemon) string {
 	defer c.Close()
 	ended, err := c.History(w.Context(), api.HistoryQuery{Limit: api.MaxPage})
 	require.NoError(w, err)
-	v, err := verify.Check(w.Context(), c, ended, func() ([]access.AuditFile, func(), error) { return access.OpenAuditFiles(w.Instance.Audit) }, access.ChainHead{}, time.Now().Add(time.Minute))
+	v, err := query.Verify(w.Context(), c, ended, func() ([]access.AuditFile, func(), error) { return access.OpenAuditFiles(w.Instance.Audit) }, access.ChainHead{}, time.Now().Add(time.Minute))
 	require.NoError(w, err)
 	return strings.Join(append(v.Findings, v.Degraded...), "\n")
 }

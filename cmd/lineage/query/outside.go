@@ -1,8 +1,6 @@
 //go:build linux
 
-// Package outside reads from /proc, with the rights of the caller, about processes
-// that are in no session.
-package outside
+package query
 
 import (
 	"context"
@@ -28,18 +26,18 @@ import (
 // mostAncestors bounds a chain of parents that changes while it is read.
 const mostAncestors = 1024
 
-// Host is the processes of a host.
-type Host struct {
+// Outsiders is the processes of a host.
+type Outsiders struct {
 	Proc procfs.FS // where procfs is mounted
 	Run  string    // where services leave their PID files
 }
 
-// This is this host.
-var This = Host{Proc: "/proc", Run: "/run"}
+// ThisHost is this host.
+var ThisHost = Outsiders{Proc: "/proc", Run: "/run"}
 
 // Ancestors gives the parents of a process as the kernel has them now, its own parent
 // first.
-func (h Host) Ancestors(pid int) (all []api.Process) {
+func (h Outsiders) Ancestors(pid int) (all []api.Process) {
 	s, err := h.Proc.Stat(uint32(pid))
 	for err == nil && s.Parent != 0 && len(all) < mostAncestors {
 		parent := s.Parent
@@ -51,7 +49,7 @@ func (h Host) Ancestors(pid int) (all []api.Process) {
 }
 
 // process is what we may read about a process.
-func (h Host) process(s *procfs.Stat) api.Process {
+func (h Outsiders) process(s *procfs.Stat) api.Process {
 	argv, cut := h.Proc.Cmdline(s.PID)
 	p := api.Process{
 		Ref: api.Ref{PID: int(s.PID)}, Comm: s.Comm, Exe: h.Proc.Link(s.PID, "exe"), Argv: procfs.SplitArgv(argv), ArgvTruncated: cut,
@@ -70,7 +68,7 @@ func (h Host) process(s *procfs.Stat) api.Process {
 }
 
 // Processes are those of a user that one could adopt: of root, all that are no kernel threads.
-func (h Host) Processes(uid int) (all []api.Process) {
+func (h Outsiders) Processes(uid int) (all []api.Process) {
 	stats, err := h.Proc.Stats()
 	if err != nil {
 		return nil
@@ -92,7 +90,7 @@ func (h Host) Processes(uid int) (all []api.Process) {
 }
 
 // rss is the resident memory of a process, 0 if it is not known.
-func (h Host) rss(pid uint32) uint64 {
+func (h Outsiders) rss(pid uint32) uint64 {
 	var size, resident uint64 // in pages
 	b, _ := h.Proc.Read(pid, "statm", procfs.MaxFile)
 	_, _ = fmt.Sscan(string(b), &size, &resident)
@@ -105,7 +103,7 @@ const readTime = 10 * time.Second
 // Orphans returns the children of PID 1 that belong to no service of the host and hold a
 // deleted directory or a terminal that is gone, or whose tree holds a port; and what could
 // not be read. In a container PID 1 is another process.
-func (h Host) Orphans(ctx context.Context) (orphans []text.HostOrphan, unknown []string, err error) {
+func (h Outsiders) Orphans(ctx context.Context) (orphans []text.HostOrphan, unknown []string, err error) {
 	if ns, err := h.Proc.PIDNamespace(uint32(os.Getpid())); err == nil && ns != procfs.InitPIDNamespace {
 		return nil, nil, tracer.ErrPIDNamespace
 	}
@@ -157,7 +155,7 @@ func same(p, q *api.Port) bool {
 // tree is an orphan and its descendants. What runs in a terminal that the tree serves
 // is in use, as in tmux; and what runs in another cgroup is managed, as the services
 // of a user's systemd.
-func (h Host) tree(orphan *procfs.Stat, cgroup string, children map[uint32][]procfs.Stat) []tracer.Identity {
+func (h Outsiders) tree(orphan *procfs.Stat, cgroup string, children map[uint32][]procfs.Stat) []tracer.Identity {
 	all := []tracer.Identity{identity(orphan)}
 	for next := 0; next < len(all); next++ {
 		for i := range children[all[next].PID] {
@@ -174,7 +172,7 @@ func (h Host) tree(orphan *procfs.Stat, cgroup string, children map[uint32][]pro
 const gone = " (deleted)"
 
 // deadTerminal is the terminal of a process's streams, if that terminal is gone.
-func (h Host) deadTerminal(pid uint32) string {
+func (h Outsiders) deadTerminal(pid uint32) string {
 	for fd := range 3 {
 		if tty, ok := strings.CutSuffix(h.Proc.Link(pid, fmt.Sprintf("fd/%d", fd)), gone); ok && strings.HasPrefix(tty, "/dev/pts/") {
 			return tty
@@ -190,7 +188,7 @@ func service(cgroup string) bool {
 }
 
 // pidFiles are the processes that PID files name: services, where PID 1 is not systemd.
-func (h Host) pidFiles() map[uint32]bool {
+func (h Outsiders) pidFiles() map[uint32]bool {
 	all := make(map[uint32]bool)
 	for _, pattern := range []string{"*.pid", "*/*.pid", "*/pid"} {
 		files, _ := filepath.Glob(filepath.Join(h.Run, pattern))
@@ -232,7 +230,7 @@ func pidFile(path string) (uint32, error) {
 
 func identity(s *procfs.Stat) tracer.Identity { return tracer.Identity{PID: s.PID, Start: s.Start} }
 
-func (h Host) identify(pid uint32) (tracer.Identity, error) {
+func (h Outsiders) identify(pid uint32) (tracer.Identity, error) {
 	s, err := h.Proc.Stat(pid)
 	return identity(&s), err
 }

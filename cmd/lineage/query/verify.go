@@ -1,6 +1,4 @@
-// Package verify checks what the daemon of this host has recorded: the receipts of its history, and the
-// audit log.
-package verify
+package query
 
 import (
 	"context"
@@ -14,12 +12,12 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 )
 
-// Open opens the files of the audit log, the oldest first.
-type Open func() (files []access.AuditFile, done func(), err error)
+// OpenAudit opens the files of the audit log, the oldest first.
+type OpenAudit func() (files []access.AuditFile, done func(), err error)
 
-// Check checks the receipts of the ended sessions, and the audit log, which must contain the record that
+// Verify checks the receipts of the ended sessions, and the audit log, which must contain the record that
 // head names, if it names one. The sessions were listed after began.
-func Check(ctx context.Context, c api.Client, ended *api.Sessions, open Open, head access.ChainHead, began time.Time) (*api.Verification, error) {
+func Verify(ctx context.Context, c api.Client, ended *api.Sessions, open OpenAudit, head access.ChainHead, began time.Time) (*api.Verification, error) {
 	// The receipts come first: the log that is read then has all the records that they name.
 	var receipts []*api.Report
 	var changed []string
@@ -79,8 +77,8 @@ func Check(ctx context.Context, c api.Client, ended *api.Sessions, open Open, he
 // pruned is less, in bytes, than the smallest history that retention may prune for its size.
 const pruned = 8 << 20
 
-// Text shows what a check found.
-func Text(v *api.Verification) *text.Listing {
+// VerificationText shows what a check found.
+func VerificationText(v *api.Verification) *text.Listing {
 	return &text.Listing{Doc: v, Items: []any{v}, Text: func(p *text.Page) {
 		log := fmt.Sprintf("audit log: %s in %s", display.Count(v.Records, "record"), display.Count(v.Files, "file"))
 		if v.First != nil && v.Last != nil {

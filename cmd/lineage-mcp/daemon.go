@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/silence"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/hook"
 )
 
 // reachTime is how long a dead, stopped or absent daemon may delay an answer. A healthy
@@ -28,7 +28,7 @@ type daemon struct {
 	socket string
 	// reported records, for this server when it is started again, that the agent was told of a
 	// missing daemon.
-	reported *silence.Note
+	reported *hook.SilenceNote
 
 	mu          sync.Mutex
 	wasReported bool
@@ -36,7 +36,7 @@ type daemon struct {
 }
 
 func newDaemon(socket string, env func(string) string) *daemon {
-	return &daemon{socket: socket, watching: os.Getpid(), reported: silence.NewNote(env, "lineage-mcp-unreachable")}
+	return &daemon{socket: socket, watching: os.Getpid(), reported: hook.NewSilenceNote(env, "lineage-mcp-unreachable")}
 }
 
 // errSilent is the answer to every call without a daemon except the first, which says
@@ -52,7 +52,7 @@ func (d *daemon) ask(ctx context.Context, f func(c api.Client, session string) e
 	reaching, cancel := context.WithTimeout(ctx, reachTime)
 	defer cancel()
 	c, err := api.Dial(reaching, d.socket)
-	if err != nil && reaching.Err() != nil && silence.Look(d.socket) == silence.Running {
+	if err != nil && reaching.Err() != nil && hook.LookForListener(d.socket) == hook.ListenerRunning {
 		busy, cancel := context.WithTimeout(ctx, busyTime)
 		defer cancel()
 		c, err = api.Dial(busy, d.socket)

@@ -12,14 +12,12 @@ import (
 	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/hook"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/setup"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/silence"
 )
 
 func (a *app) setupCommand() *cobra.Command {
 	var printed, undo, yes bool
 	var names []string
-	for _, agent := range setup.Agents {
+	for _, agent := range hook.Agents {
 		names = append(names, agent.Name)
 	}
 	cmd := &cobra.Command{
@@ -47,11 +45,11 @@ who called sudo. The names of the commands, such as claude, are accepted too.`,
 	f.BoolVar(&undo, "undo", false, "remove the hooks")
 	f.BoolVarP(&yes, "yes", "y", false, "do not ask")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
-		agent, known := setup.Find(args[0])
+		agent, known := hook.Find(args[0])
 		if !known {
 			return cli.Usage("setup: %w", cli.Invalid("AGENT", args[0], "one of "+strings.Join(names, ", ")))
 		}
-		home, err := setup.BecomeUser(a.Env, a.host.euid())
+		home, err := hook.BecomeUser(a.Env, a.host.euid())
 		if err != nil {
 			return fmt.Errorf("setup: %w", err)
 		}
@@ -113,12 +111,12 @@ listens on the socket. Without a daemon, the agent says so once.`,
 		Example: `  lineage hook claude-code < event.json`,
 		Args:    cli.Args(1, 1, "AGENT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			agent, _ := setup.Find(args[0])
+			agent, _ := hook.Find(args[0])
 			h := hook.Hook{
 				Agent: agent, In: a.Stdin, Out: a.Stdout, PID: os.Getpid(), Ancestors: a.host.ancestors,
 				Dial: func(ctx context.Context) (api.Client, error) { return a.dial(ctx, a.socketPath()) },
-				Look: func() silence.Listener { return silence.Look(a.socketPath()) },
-				Note: silence.NewNote(a.Env, "lineage-hook-unreachable"),
+				Look: func() hook.Listener { return hook.LookForListener(a.socketPath()) },
+				Note: hook.NewSilenceNote(a.Env, "lineage-hook-unreachable"),
 			}
 			h.Run(cmd.Context())
 			return nil

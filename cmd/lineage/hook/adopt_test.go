@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/setup"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
@@ -88,7 +87,7 @@ func TestNearest(t *testing.T) {
 			t.Errorf("%s: created %+v, marked %+v, message %q", what, f.Got.Created, f.Got.Marks, message)
 		}
 	}
-	other, known := setup.Find("goose")
+	other, known := Find("goose")
 	f := newFake([]api.Process{process(41, "sh"), process(40, "goose")}, "")
 	if f.call(t, "SessionStart", func(h *Hook) { h.Agent = other }); known || len(f.Got.Created) != 1 || f.Got.Created[0].Name != "goose-40" {
 		t.Errorf("goose, known %v: %+v", known, f.Got.Created)

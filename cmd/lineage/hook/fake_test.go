@@ -14,8 +14,6 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/apitest"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/setup"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/silence"
 )
 
 // fake is a daemon, and the processes above the hook.
@@ -73,12 +71,12 @@ func nobody(errno syscall.Errno) error { return &api.UnreachableError{Socket: "s
 func (f *fake) call(t *testing.T, name string, change ...func(*Hook)) (message string) {
 	t.Helper()
 	event := fmt.Sprintf(`{"hook_event_name": %q, "session_id": "s", "tool_name": "Bash", "tool_use_id": "one"}`, name)
-	agent, _ := setup.Find("claude-code")
+	agent, _ := Find("claude-code")
 	var out strings.Builder
 	h := Hook{
 		Agent: agent, In: strings.NewReader(event), Out: &out, PID: self,
-		Look:      func() silence.Listener { t.Error("it looks at the socket"); return silence.Unknown },
-		Note:      silence.NewNote(func(string) string { return t.TempDir() }, "note"),
+		Look:      func() Listener { t.Error("it looks at the socket"); return ListenerUnknown },
+		Note:      NewSilenceNote(func(string) string { return t.TempDir() }, "note"),
 		Ancestors: func(int) []api.Process { return f.above },
 		Dial: func(context.Context) (api.Client, error) {
 			if f.dialed++; f.dialed <= f.deaf {
@@ -109,12 +107,12 @@ func process(pid int, comm string, argv ...string) api.Process {
 var inClaude = []api.Process{process(41, "sh"), process(40, "claude", "claude"), process(30, "bash"), process(20, "tmux: server", "tmux")}
 
 // with gives a hook what the user's directory and the kernel say.
-func with(note *silence.Note, look silence.Listener) func(*Hook) {
-	return func(h *Hook) { h.Note, h.Look = note, func() silence.Listener { return look } }
+func with(note *SilenceNote, look Listener) func(*Hook) {
+	return func(h *Hook) { h.Note, h.Look = note, func() Listener { return look } }
 }
 
-func noteIn(dir string) *silence.Note {
-	return silence.NewNote(func(name string) string { return map[string]string{"XDG_RUNTIME_DIR": dir, "TMPDIR": dir}[name] }, "note")
+func noteIn(dir string) *SilenceNote {
+	return NewSilenceNote(func(name string) string { return map[string]string{"XDG_RUNTIME_DIR": dir, "TMPDIR": dir}[name] }, "note")
 }
 
 // events are all that the hook knows.

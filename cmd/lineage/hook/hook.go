@@ -1,5 +1,7 @@
-// Package hook is what "lineage hook" does when a coding agent calls it: one event on stdin,
-// at most one answer on stdout. Whatever fails, the agent continues.
+// Package hook is what "lineage hook" does when a coding agent calls it: one event on stdin, at most one answer on
+// stdout. Whatever fails, the agent continues. It puts the hook into the configuration of agents, and removes it again;
+// nothing else in these files changes: comments, order and layout stay. A program that an agent starts again and again
+// learns from the one before whether another wait for a daemon makes sense.
 package hook
 
 import (
@@ -18,8 +20,6 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/setup"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/silence"
 )
 
 const (
@@ -46,12 +46,12 @@ const (
 
 // A Hook is one call of the hook.
 type Hook struct {
-	Agent     setup.Agent
+	Agent     Agent
 	In        io.Reader
 	Out       io.Writer
 	Dial      func(ctx context.Context) (api.Client, error)
-	Look      func() silence.Listener // without asking the daemon
-	Note      *silence.Note
+	Look      func() Listener // without asking the daemon
+	Note      *SilenceNote
 	Ancestors func(pid int) []api.Process
 	PID       int // this process
 }
@@ -357,7 +357,7 @@ func (h *Hook) say(message string) {
 // hopeless reports that a wait for the daemon would be in vain, as the one before was.
 func (h *Hook) hopeless() bool {
 	text, there := h.Note.Read()
-	return there && (strings.Count(text, missed) >= mostMissed || h.Look() == silence.Gone)
+	return there && (strings.Count(text, missed) >= mostMissed || h.Look() == ListenerGone)
 }
 
 // remember reports once that no daemon answers, until one does again.

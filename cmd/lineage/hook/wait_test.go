@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/silence"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
@@ -68,7 +67,7 @@ func TestUnanswered(t *testing.T) {
 	note := noteIn(t.TempDir())
 	f := newFake(inClaude, "")
 	f.deaf, f.deafWith = 1000, context.DeadlineExceeded
-	call := func(name string, look silence.Listener, dials, says int) {
+	call := func(name string, look Listener, dials, says int) {
 		t.Helper()
 		before := f.dialed
 		message := f.call(t, name, with(note, look))
@@ -76,29 +75,29 @@ func TestUnanswered(t *testing.T) {
 			t.Errorf("%s: %d connections, want %d; message %q", name, f.dialed-before, dials, message)
 		}
 	}
-	call("PreToolUse", silence.Running, 1, 0) // nothing is known yet
-	call("PreToolUse", silence.Gone, 0, 0)
-	call("Stop", silence.Gone, 1, 1)
-	call("Stop", silence.Gone, 1, 0)
+	call("PreToolUse", ListenerRunning, 1, 0) // nothing is known yet
+	call("PreToolUse", ListenerGone, 0, 0)
+	call("Stop", ListenerGone, 1, 1)
+	call("Stop", ListenerGone, 1, 0)
 	for range 2 { // starts
-		call("SessionStart", silence.Gone, 1, 0)
-		call("PreToolUse", silence.Gone, 0, 0)
+		call("SessionStart", ListenerGone, 1, 0)
+		call("PreToolUse", ListenerGone, 0, 0)
 		for range mostMissed {
-			call("PreToolUse", silence.Running, 1, 0)
+			call("PreToolUse", ListenerRunning, 1, 0)
 		}
-		call("PreToolUse", silence.Running, 0, 0)
-		call("PostToolUse", silence.Unknown, 0, 0)
+		call("PreToolUse", ListenerRunning, 0, 0)
+		call("PostToolUse", ListenerUnknown, 0, 0)
 	}
-	call("Stop", silence.Running, 1, 0)
+	call("Stop", ListenerRunning, 1, 0)
 
-	call("SessionStart", silence.Gone, 1, 0)
+	call("SessionStart", ListenerGone, 1, 0)
 	f.deaf = 0
-	call("PreToolUse", silence.Running, 1, 0)
+	call("PreToolUse", ListenerRunning, 1, 0)
 	if len(f.Got.Created) != 1 || len(f.Got.Marks) != 1 {
 		t.Errorf("the daemon answers again: created %+v, marked %+v", f.Got.Created, f.Got.Marks)
 	}
 	f.deaf = 1000
-	call("SessionStart", silence.Gone, 1, 1)
+	call("SessionStart", ListenerGone, 1, 1)
 }
 
 // Without XDG_RUNTIME_DIR it is said once, too; where nothing can be kept, once for each start.
@@ -111,8 +110,8 @@ func TestUnansweredAnywhere(t *testing.T) {
 		for _, name := range []string{"SessionStart", "SessionStart", "Stop", "Stop"} {
 			f := newFake(inClaude, "")
 			f.deaf, f.deafWith = 1, nobody(syscall.ENOENT)
-			note := silence.NewNote(func(name string) string { return map[string]string{"TMPDIR": tmp}[name] }, "note")
-			message := f.call(t, name, with(note, silence.Gone))
+			note := NewSilenceNote(func(name string) string { return map[string]string{"TMPDIR": tmp}[name] }, "note")
+			message := f.call(t, name, with(note, ListenerGone))
 			got.WriteString(map[bool]string{true: "1", false: "0"}[strings.Contains(message, unheard)])
 		}
 		if got.String() != want {

@@ -1,4 +1,4 @@
-package silence
+package hook
 
 import (
 	"net"
@@ -31,9 +31,9 @@ func TestLook(t *testing.T) {
 	socket := filepath.Join(dir, "sock")
 	until := func(what string, want Listener) {
 		t.Helper()
-		require.Eventually(t, what, func() bool { return Look(socket) == want })
+		require.Eventually(t, what, func() bool { return LookForListener(socket) == want })
 	}
-	until("absent", Gone)
+	until("absent", ListenerGone)
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "LNGTEST_LISTEN="+socket)
 	require.NoError(t, cmd.Start())
@@ -41,15 +41,15 @@ func TestLook(t *testing.T) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	until("listening", Running)
+	until("listening", ListenerRunning)
 	for _, step := range []struct {
 		signal syscall.Signal
 		want   Listener
-	}{{syscall.SIGSTOP, Gone}, {syscall.SIGCONT, Running}, {syscall.SIGKILL, Gone}} {
+	}{{syscall.SIGSTOP, ListenerGone}, {syscall.SIGCONT, ListenerRunning}, {syscall.SIGKILL, ListenerGone}} {
 		require.NoError(t, cmd.Process.Signal(step.signal))
 		until(step.signal.String(), step.want)
 	}
 	require.NoError(t, os.Remove(socket))
 	require.NoError(t, os.WriteFile(socket, nil, 0o600))
-	until("a file", Gone)
+	until("a file", ListenerGone)
 }

@@ -1,4 +1,4 @@
-package setup
+package hook
 
 import (
 	"bytes"
@@ -14,10 +14,10 @@ import (
 
 // A group is an element of an agent's list for an event.
 type group struct {
-	Hooks []hook `json:"hooks"`
+	Hooks []setupHook `json:"hooks"`
 }
 
-type hook struct {
+type setupHook struct {
 	Type    string `json:"type"`
 	Command string `json:"command"`
 }
@@ -94,7 +94,7 @@ func (a Agent) merge(text []byte, program string, undo bool) ([]byte, error) {
 			list = &hujson.Array{}
 			l.insertMember(hooks, event, list, 2)
 		}
-		l.insertElement(list, group{[]hook{{"command", a.command(program)}}}, 3)
+		l.insertElement(list, group{[]setupHook{{"command", a.command(program)}}}, 3)
 	}
 	if flat {
 		return append(regexp.MustCompile("\n *").ReplaceAll(root.Pack(), nil), text[len(bytes.TrimRight(text, "\n")):]...), nil

@@ -1,6 +1,4 @@
-// Package setup puts "lineage hook" into the configuration of coding agents, and removes
-// it again. Nothing else in these files changes: comments, order and layout stay.
-package setup
+package hook
 
 import (
 	"bytes"

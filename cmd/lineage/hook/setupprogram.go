@@ -1,4 +1,4 @@
-package setup
+package hook
 
 import (
 	"path/filepath"

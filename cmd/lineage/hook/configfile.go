@@ -1,4 +1,4 @@
-package setup
+package hook
 
 import (
 	"bytes"
@@ -11,8 +11,8 @@ import (
 	"syscall"
 )
 
-// mostBytes is larger than any configuration.
-const mostBytes = 1 << 20
+// setupMostBytes is larger than any configuration.
+const setupMostBytes = 1 << 20
 
 var errLink = errors.New("symbolic link")
 
@@ -41,10 +41,10 @@ func read(path string) ([]byte, error) {
 		return nil, fmt.Errorf("%s belongs to uid %d, not to you", path, st.Uid)
 	case ok && st.Nlink > 1:
 		return nil, fmt.Errorf("%s has %d hard links", path, st.Nlink)
-	case info.Size() > mostBytes:
+	case info.Size() > setupMostBytes:
 		return nil, fmt.Errorf("%s is larger than 1 MiB", path)
 	}
-	text, err := io.ReadAll(io.LimitReader(f, mostBytes))
+	text, err := io.ReadAll(io.LimitReader(f, setupMostBytes))
 	if err == nil && text == nil {
 		text = []byte{}
 	}

@@ -1,6 +1,4 @@
-// Package silence is for programs that an agent starts again and again, while perhaps no daemon
-// answers: what the one before learned of that, and whether another wait makes sense.
-package silence
+package hook
 
 import (
 	"errors"
@@ -12,7 +10,7 @@ import (
 )
 
 // A Note is a file of the user's that exists while no daemon answers.
-type Note struct {
+type SilenceNote struct {
 	name string
 	dirs []string // the first that is ours has the file
 }
@@ -20,10 +18,10 @@ type Note struct {
 // most is how long a note may get, in bytes.
 const most = 64
 
-// NewNote names the note. It is in XDG_RUNTIME_DIR. Under sudo, su and cron and in containers
+// NewSilenceNote names the note. It is in XDG_RUNTIME_DIR. Under sudo, su and cron and in containers
 // that is not set, or another user's: then it is in a directory of the user's own below TMPDIR.
-func NewNote(env func(string) string, name string) *Note {
-	n := &Note{name: name}
+func NewSilenceNote(env func(string) string, name string) *SilenceNote {
+	n := &SilenceNote{name: name}
 	if dir := env("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
 		n.dirs = append(n.dirs, dir)
 	}
@@ -36,7 +34,7 @@ func NewNote(env func(string) string, name string) *Note {
 }
 
 // Read returns what the note says.
-func (n *Note) Read() (text string, there bool) {
+func (n *SilenceNote) Read() (text string, there bool) {
 	root := n.open(false)
 	if root == nil {
 		return "", false
@@ -50,12 +48,12 @@ func (n *Note) Read() (text string, there bool) {
 }
 
 // Write replaces the note, and Add appends to it. False: it cannot be kept.
-func (n *Note) Write(text string) bool {
+func (n *SilenceNote) Write(text string) bool {
 	n.Remove()
 	return n.Add(text)
 }
 
-func (n *Note) Add(text string) bool {
+func (n *SilenceNote) Add(text string) bool {
 	root := n.open(true)
 	if root == nil {
 		return false
@@ -80,7 +78,7 @@ func (n *Note) Add(text string) bool {
 }
 
 // Remove notes that a daemon answers.
-func (n *Note) Remove() {
+func (n *SilenceNote) Remove() {
 	if root := n.open(false); root != nil {
 		_ = root.Remove(n.name)
 		root.Close()
@@ -89,7 +87,7 @@ func (n *Note) Remove() {
 
 // open opens the note's directory; nil: every one of them can be written by others. A program of
 // root's may have another user's environment, and everybody may make links in /tmp.
-func (n *Note) open(create bool) *os.Root {
+func (n *SilenceNote) open(create bool) *os.Root {
 	for i, dir := range n.dirs {
 		if last := i == len(n.dirs)-1; last && create {
 			_ = os.Mkdir(dir, 0o700)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/outfile"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/secrets"
 )
 
@@ -26,7 +25,7 @@ func Save(ctx context.Context, c api.Client, s *api.Session, name string) error 
 	if err != nil {
 		return err
 	}
-	f, err := outfile.Open(name, nil)
+	f, err := OpenFile(name, nil)
 	if err == nil {
 		err = f.Write(func(w io.Writer) error { return p.Write(w, report) })
 	}

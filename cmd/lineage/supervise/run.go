@@ -17,7 +17,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/outfile"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/html"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/supervise/shim"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/urgent"
 )
@@ -118,7 +118,7 @@ func (r *runner) code(code int, err error) int {
 type runner struct {
 	Options
 	tty     *terminal     // nil: no controlling terminal
-	receipt *outfile.File // nil: not requested
+	receipt *html.OutFile // nil: not requested
 	session *api.Session
 	timed   *timed // of timeout; nil: none
 	leaks   leaks
@@ -259,7 +259,7 @@ func (r *runner) check() (*shim.Account, error) {
 	}
 	if r.Report != "" {
 		var err error
-		if r.receipt, err = outfile.Open(r.Report, writer(who)); err != nil {
+		if r.receipt, err = html.OpenFile(r.Report, writer(who)); err != nil {
 			return nil, fmt.Errorf("%s: report %s: %w", r.verb, r.Report, err)
 		}
 	}
@@ -267,11 +267,11 @@ func (r *runner) check() (*shim.Account, error) {
 }
 
 // writer is the user whose rights are used to write our files; nil: our own rights.
-func writer(who *shim.Account) *outfile.User {
+func writer(who *shim.Account) *html.User {
 	if who == nil {
 		return nil
 	}
-	return &outfile.User{Name: who.Name, UID: who.UID, GID: who.GID, Groups: who.Groups}
+	return &html.User{Name: who.Name, UID: who.UID, GID: who.GID, Groups: who.Groups}
 }
 
 // unlessEnded returns what ask returns, unless a signal cancels it meanwhile.

@@ -1,4 +1,4 @@
-package outfile
+package html
 
 import (
 	"crypto/rand"
@@ -15,9 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// File is a file to be written. It is never closed if it was open already: a write may
+// OutFile is a file to be written. It is never closed if it was open already: a write may
 // still be waiting for a reader when the process exits.
-type File struct {
+type OutFile struct {
 	who *User    // the user that writes it; nil: ours
 	out *os.File // open already; nil: a regular file is made in dir
 
@@ -25,12 +25,12 @@ type File struct {
 	base, tmp string
 }
 
-// Open opens what is needed to write to name with the rights of who; nil: with our own.
-func Open(name string, who *User) (*File, error) {
+// OpenFile opens what is needed to write to name with the rights of who; nil: with our own.
+func OpenFile(name string, who *User) (*OutFile, error) {
 	if fd, ok := ownDescriptor(name); ok {
 		return duplicate(fd)
 	}
-	f := &File{who: who, base: filepath.Base(name), tmp: ".lineage-" + rand.Text()}
+	f := &OutFile{who: who, base: filepath.Base(name), tmp: ".lineage-" + rand.Text()}
 	if strings.HasSuffix(name, "/") || f.base == "." || f.base == ".." {
 		return nil, unix.EISDIR
 	}
@@ -38,7 +38,7 @@ func Open(name string, who *User) (*File, error) {
 }
 
 // open is Open with the rights of who.
-func (f *File) open(dir string) (err error) {
+func (f *OutFile) open(dir string) (err error) {
 	if f.dir, err = unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (f *File) open(dir string) (err error) {
 
 // openSpecial opens a FIFO or a device as it is now. Without O_NONBLOCK a FIFO without
 // a reader would block us here.
-func (f *File) openSpecial() error {
+func (f *OutFile) openSpecial() error {
 	fd, err := unix.Openat(f.dir, f.base, unix.O_WRONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENXIO) {
 		return errors.New("nothing reads from it")
@@ -107,7 +107,7 @@ func ownDescriptor(name string) (fd int, ok bool) {
 
 // duplicate handles a descriptor that we inherited. The command has it too, and may
 // write to it whatever user it runs as.
-func duplicate(fd int) (*File, error) {
+func duplicate(fd int) (*OutFile, error) {
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
 	if err != nil || flags&unix.FD_CLOEXEC != 0 { // one of our own
 		return nil, unix.EBADF
@@ -120,13 +120,13 @@ func duplicate(fd int) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &File{out: os.NewFile(uintptr(fd), "descriptor")}, nil
+	return &OutFile{out: os.NewFile(uintptr(fd), "descriptor")}, nil
 }
 
 // Write writes the file, so that a reader of a regular one sees all of it or nothing: it is a new one in the same
 // directory until then, and whatever has the name by then is replaced, never opened. It may block while no process
 // reads the other end of a FIFO.
-func (f *File) Write(write func(io.Writer) error) error {
+func (f *OutFile) Write(write func(io.Writer) error) error {
 	if f.out != nil {
 		return write(f.out)
 	}

@@ -1,4 +1,4 @@
-package outfile
+package html
 
 import (
 	"cmp"
@@ -18,7 +18,7 @@ import (
 func TestTemporaryFile(t *testing.T) {
 	dir, secret := t.TempDir(), filepath.Join(t.TempDir(), "secret")
 	require.NoError(t, os.WriteFile(secret, []byte("secret"), 0o600))
-	f, err := Open(filepath.Join(dir, "r.json"), nil)
+	f, err := OpenFile(filepath.Join(dir, "r.json"), nil)
 	require.NoError(t, err)
 	require.NoError(t, os.Symlink(secret, filepath.Join(dir, f.tmp)))
 	require.ErrorIs(t, f.Write(func(io.Writer) error { return nil }), os.ErrExist, "created")
@@ -37,7 +37,7 @@ func TestPublish(t *testing.T) {
 		err  error
 		want string
 	}{{"one", nil, "one"}, {"two", failure, "one"}, {"three", nil, "three"}} {
-		f, err := Open(name, nil)
+		f, err := OpenFile(name, nil)
 		require.NoError(t, err)
 		if err := f.Write(func(w io.Writer) error { _, err := io.WriteString(w, tt.text); return cmp.Or(tt.err, err) }); !errors.Is(err, tt.err) {
 			t.Errorf("%s: %v", tt.text, err)
@@ -57,12 +57,12 @@ func TestOwnDescriptor(t *testing.T) {
 	require.NoError(t, err)
 	defer ours.Close()
 	name := fmt.Sprintf("/dev/fd/%d", ours.Fd())
-	if f, err := Open(name, nil); !errors.Is(err, unix.EBADF) {
+	if f, err := OpenFile(name, nil); !errors.Is(err, unix.EBADF) {
 		t.Errorf("opened: %+v, %v", f, err)
 	}
 	_, err = unix.FcntlInt(ours.Fd(), unix.F_SETFD, 0)
 	require.NoError(t, err)
-	f, err := Open(name, nil)
+	f, err := OpenFile(name, nil)
 	require.NoError(t, err)
 	f.out.Close()
 }
@@ -81,7 +81,7 @@ func TestGroups(t *testing.T) {
 		dir := filepath.Join(top, strconv.Itoa(gid))
 		require.NoError(t, os.Mkdir(dir, 0o755), os.Chown(dir, 0, gid), os.Chmod(dir, 0o775))
 		who := &User{Name: "nobody", UID: nobody, GID: nobody, Groups: []int{group}}
-		if _, err := Open(filepath.Join(dir, "f"), who); !errors.Is(err, want) {
+		if _, err := OpenFile(filepath.Join(dir, "f"), who); !errors.Is(err, want) {
 			t.Errorf("in a directory of group %d: %v, want %v", gid, err, want)
 		}
 	}

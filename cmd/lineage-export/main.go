@@ -14,7 +14,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/lineage-ebpf/lineage/cmd/lineage/export"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/service"
 )
 
@@ -28,7 +27,7 @@ func main() { os.Exit(service.Run("export", start)) }
 
 // start reads the flags and follows the daemon until ctx is done.
 func start(ctx context.Context, args []string, log zerolog.Logger) error {
-	var o export.Options
+	var o service.ExportOptions
 	socket, err := service.Parse("export", args, o.Flags, o.Check)
 	if err != nil {
 		return err

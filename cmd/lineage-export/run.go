@@ -18,7 +18,6 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/metrics"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-link/bus"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/export"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/service"
 )
 
@@ -32,7 +31,7 @@ type exporter struct {
 }
 
 // build makes the sinks that the options ask for, and reads their cursors.
-func build(ctx context.Context, o *export.Options, socket string, log zerolog.Logger) (*exporter, error) {
+func build(ctx context.Context, o *service.ExportOptions, socket string, log zerolog.Logger) (*exporter, error) {
 	sinks, err := sinksOf(o, log)
 	if err != nil {
 		return nil, service.UsageError{Err: err}

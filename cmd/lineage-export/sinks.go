@@ -22,15 +22,13 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/otlp"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-link/bus"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/export"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/service"
 )
 
 // sinksOf makes a sink for each receiver. An error is about an option, or a file that an option
 // names.
-func sinksOf(o *export.Options, log zerolog.Logger) (all []record.Sink, err error) {
+func sinksOf(o *service.ExportOptions, log zerolog.Logger) (all []record.Sink, err error) {
 	if o.OTLP != "" {
 		receiver, err := otlpClient(o)
 		if err != nil {
@@ -56,7 +54,7 @@ func sinksOf(o *export.Options, log zerolog.Logger) (all []record.Sink, err erro
 }
 
 // servers connects to the NATS servers of a group, and is the host's name in subjects.
-func servers(o *export.Options, log zerolog.Logger) (b *bus.Bus, name string, err error) {
+func servers(o *service.ExportOptions, log zerolog.Logger) (b *bus.Bus, name string, err error) {
 	if o.State == "" {
 		return nil, "", errors.New("needs --state, else receipts would be missing after a restart")
 	}
@@ -67,7 +65,7 @@ func servers(o *export.Options, log zerolog.Logger) (b *bus.Bus, name string, er
 	if len(f.Groups) != 1 || len(f.List) > 0 {
 		return nil, "", fmt.Errorf("the group %s must have transport: nats", o.NATS)
 	}
-	if name, err = link.HostName(); err != nil && f.Groups[0].Name == "" {
+	if name, err = service.HostName(); err != nil && f.Groups[0].Name == "" {
 		return nil, "", err
 	}
 	l, err := f.Groups[0].Link(name)
@@ -78,7 +76,7 @@ func servers(o *export.Options, log zerolog.Logger) (b *bus.Bus, name string, er
 	return b, l.Name, err
 }
 
-func otlpClient(o *export.Options) (c otlp.Client, err error) {
+func otlpClient(o *service.ExportOptions) (c otlp.Client, err error) {
 	c.Base = o.OTLP
 	if c.Header, err = readHeader(o.HeaderFile); err == nil {
 		c.HTTP, err = httpClient(o.CA)

@@ -12,8 +12,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/lineage-ebpf/lineage/cmd/lineage/export"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/service"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
@@ -55,12 +54,12 @@ host: {transport: nats, servers: ["nats://127.0.0.1:1"]}
 other: {transport: nats, servers: ["nats://nats.example.org"]}
 ssh: {hosts: [web1]}
 `), 0o600))
-	own, err := link.HostName()
+	own, err := service.HostName()
 	require.NoError(t, err)
 	for group, want := range map[string]string{
 		"@named": "web1", "@host": own, "@other": "hosts.yaml: invalid server", "@ssh": "must have transport: nats", "@none": "has no group", "@named,@host": "must have",
 	} {
-		b, name, err := servers(&export.Options{NATS: group, State: "x"}, zerolog.Nop())
+		b, name, err := servers(&service.ExportOptions{NATS: group, State: "x"}, zerolog.Nop())
 		if err != nil {
 			name = err.Error()
 		} else {
@@ -68,6 +67,6 @@ ssh: {hosts: [web1]}
 		}
 		require.Contains(t, name, want)
 	}
-	_, _, err = servers(&export.Options{NATS: "@named"}, zerolog.Nop())
+	_, _, err = servers(&service.ExportOptions{NATS: "@named"}, zerolog.Nop())
 	require.Contains(t, err.Error(), "needs --state")
 }

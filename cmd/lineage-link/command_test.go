@@ -14,7 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/service"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
@@ -67,7 +67,7 @@ func (c *commanded) send(message []byte) *nats.Subscription {
 	c.T.Helper()
 	inbox := c.ann.NewInbox()
 	s, err := c.ann.SubscribeSync(inbox)
-	require.NoError(c.T, err, c.ann.PublishRequest(link.CommandSubject("web1"), inbox, message), c.ann.Flush())
+	require.NoError(c.T, err, c.ann.PublishRequest(service.CommandSubject("web1"), inbox, message), c.ann.Flush())
 	return s
 }
 
@@ -76,7 +76,7 @@ func (c *commanded) next(s *nats.Subscription) (status string, text string) {
 	c.T.Helper()
 	m, err := s.NextMsg(stage.Patience)
 	require.NoError(c.T, err)
-	return m.Header.Get(link.StatusHeader), string(plain(c.T, m))
+	return m.Header.Get(service.StatusHeader), string(plain(c.T, m))
 }
 
 // accepted sends a message, which must be accepted.
@@ -92,7 +92,7 @@ func (c *commanded) accepted(message []byte) (d api.CommandReply) {
 func (c *commanded) connected() {
 	c.T.Helper()
 	c.Until("connection of the link", func() bool {
-		m, err := c.ann.Request(link.CommandSubject("web1"), nil, time.Second)
+		m, err := c.ann.Request(service.CommandSubject("web1"), nil, time.Second)
 		return err == nil && strings.Contains(string(m.Data), "not a signed command")
 	})
 }

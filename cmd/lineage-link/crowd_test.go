@@ -21,7 +21,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api/apitest"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-link/bus"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-link/presence"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/service"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
@@ -121,7 +121,7 @@ func (c *crowd) link(ctx context.Context, running *sync.WaitGroup) {
 		connecting.Go(func() {
 			defer func() { <-places }()
 			b, err := bus.Connect(
-				&link.Options{Servers: []string{c.url()}, Name: name, CA: filepath.Join(c.dir, "cert.pem"), Nkey: filepath.Join(c.dir, name+".seed")},
+				&service.LinkOptions{Servers: []string{c.url()}, Name: name, CA: filepath.Join(c.dir, "cert.pem"), Nkey: filepath.Join(c.dir, name+".seed")},
 				"test",
 				zerolog.Nop(),
 			)
@@ -163,7 +163,7 @@ func (c *crowd) list() (n int) {
 	require.NoError(c.T, err)
 	defer answers.Unsubscribe()
 	for next := 1; ; {
-		require.NoError(c.T, c.ann.PublishRequest("$JS.API.DIRECT.GET."+link.HostsStream, answers.Subject,
+		require.NoError(c.T, c.ann.PublishRequest("$JS.API.DIRECT.GET."+service.HostsStream, answers.Subject,
 			fmt.Appendf(nil, `{"seq":%d,"next_by_subj":"$KV.LIN_HOSTS.*","batch":1000}`, next)))
 		for {
 			m, err := answers.NextMsg(stage.Patience)

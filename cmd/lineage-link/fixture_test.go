@@ -25,7 +25,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
 
-	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/service"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
@@ -85,7 +85,7 @@ func (w *world) open(hosts []string) {
 	w.serve()
 	w.T.Cleanup(w.stopServer)
 	w.admin, w.ann = w.connect("admin"), w.connect("ann")
-	for _, stream := range []string{link.Receipts, link.HostsStream} {
+	for _, stream := range []string{service.ReceiptsStream, service.HostsStream} {
 		w.api("STREAM.CREATE."+stream, read(stream+".json"))
 	}
 }
@@ -253,7 +253,7 @@ func (w *world) api(what, body string) []byte {
 }
 
 // receipts are the messages of the stream, in their order.
-func (w *world) receipts() (all []link.Receipt) {
+func (w *world) receipts() (all []service.Receipt) {
 	w.T.Helper()
 	var info struct {
 		State struct {
@@ -264,7 +264,7 @@ func (w *world) receipts() (all []link.Receipt) {
 	for seq := uint64(1); seq <= info.State.LastSeq; seq++ {
 		m, err := w.admin.Request("$JS.API.DIRECT.GET.LIN_RECEIPTS", fmt.Appendf(nil, `{"seq":%d}`, seq), 10*time.Second)
 		require.NoError(w.T, err)
-		var r link.Receipt
+		var r service.Receipt
 		require.NoError(w.T, json.Unmarshal(plain(w.T, m), &r))
 		if id := m.Header.Get("Nats-Msg-Id"); id != "web1/"+r.ID || r.Host != "web1" {
 			w.T.Errorf("message %q has %+v", id, r)
@@ -277,7 +277,7 @@ func (w *world) receipts() (all []link.Receipt) {
 // plain is the body of a message.
 func plain(t *testing.T, m *nats.Msg) []byte {
 	t.Helper()
-	if m.Header.Get(link.EncodingHeader) != link.Gzip {
+	if m.Header.Get(service.EncodingHeader) != service.Gzip {
 		return m.Data
 	}
 	r, err := gzip.NewReader(bytes.NewReader(m.Data))

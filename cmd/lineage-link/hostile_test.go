@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/service"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
@@ -145,7 +145,7 @@ func (h *hostile) deliver(n int) map[string]int {
 			require.NoError(h.T, err)
 			last = plain(h.T, m)
 			waiting--
-			if m.Header.Get(link.StatusHeader) != "202" {
+			if m.Header.Get(service.StatusHeader) != "202" {
 				refused++
 				continue
 			}
@@ -155,7 +155,7 @@ func (h *hostile) deliver(n int) map[string]int {
 		}
 	}
 	send := func(m []byte) {
-		require.NoError(h.T, h.ann.PublishRequest(link.CommandSubject("web1"), fmt.Sprint(inbox, ".", sent), m))
+		require.NoError(h.T, h.ann.PublishRequest(service.CommandSubject("web1"), fmt.Sprint(inbox, ".", sent), m))
 		waiting, sent = waiting+1, sent+1
 	}
 	began := time.Now()

@@ -16,7 +16,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/service"
 )
 
@@ -30,7 +29,7 @@ func main() { os.Exit(run()) }
 
 // run is the link of this host, or what a command with -H starts.
 func run() int {
-	if len(os.Args) > 1 && os.Args[1] == link.Operator {
+	if len(os.Args) > 1 && os.Args[1] == service.OperatorArg {
 		os.Args = append(os.Args[:1], os.Args[2:]...)
 		return service.Run("NATS", operate)
 	}
@@ -39,13 +38,13 @@ func run() int {
 
 // start reads the flags and serves until ctx is done.
 func start(ctx context.Context, args []string, log zerolog.Logger) error {
-	var o link.Options
+	var o service.LinkOptions
 	socket, err := service.Parse("link", args, o.Flags, o.Check)
 	if err != nil {
 		return err
 	}
 	if o.Name == "" {
-		if o.Name, err = link.HostName(); err != nil {
+		if o.Name, err = service.HostName(); err != nil {
 			return service.UsageError{Err: err}
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/follow"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-link/bus"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-link/presence"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/service"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 )
 
@@ -24,7 +24,7 @@ func export(args []string) int {
 	store, err := follow.OpenStore(args[5])
 	var b *bus.Bus
 	if err == nil {
-		b, err = bus.Connect(&link.Options{Servers: args[1:2], CA: args[2], Nkey: args[3], Name: args[4]}, version, zerolog.New(os.Stderr))
+		b, err = bus.Connect(&service.LinkOptions{Servers: args[1:2], CA: args[2], Nkey: args[3], Name: args[4]}, version, zerolog.New(os.Stderr))
 	}
 	if err == nil {
 		r := &follow.Receipts{

@@ -17,7 +17,6 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-link/bus"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/service"
 )
 
@@ -27,7 +26,7 @@ const operatorMemory = 1 << 30
 // operate brings the requests of an operator's command to hosts, until its stdin ends. It writes a line when it is
 // ready, and the hosts that are there for each line of stdin.
 func operate(ctx context.Context, args []string, _ zerolog.Logger) error {
-	var o link.Options
+	var o service.LinkOptions
 	socket, err := service.Parse("NATS", args, o.OperatorFlags, o.Check)
 	if err != nil {
 		return err
@@ -54,7 +53,7 @@ func operate(ctx context.Context, args []string, _ zerolog.Logger) error {
 	go func() {
 		defer stop()
 		for told := bufio.NewScanner(os.Stdin); told.Scan(); { // it ends with the command
-			var said link.Hosts
+			var said service.Hosts
 			if said.Names, err = b.Hosts(ctx); err != nil {
 				said.Error = err.Error()
 			}

@@ -9,19 +9,19 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/service"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // host is what the bus has of the host; nil: it is not there.
-func (w *world) host() *link.Host {
+func (w *world) host() *service.LinkedHost {
 	w.T.Helper()
 	m, err := w.admin.Request("$JS.API.DIRECT.GET.KV_LIN_HOSTS.$KV.LIN_HOSTS.web1", nil, 10*time.Second)
 	require.NoError(w.T, err)
 	if m.Header.Get("Status") == "404" {
 		return nil
 	}
-	var h link.Host
+	var h service.LinkedHost
 	require.NoError(w.T, json.Unmarshal(m.Data, &h))
 	return &h
 }

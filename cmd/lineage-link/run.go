@@ -13,7 +13,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-link/bus"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-link/presence"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/service"
 )
 
@@ -26,7 +25,7 @@ type linked struct {
 }
 
 // build begins to connect.
-func build(ctx context.Context, o *link.Options, socket string, log zerolog.Logger) (*linked, error) {
+func build(ctx context.Context, o *service.LinkOptions, socket string, log zerolog.Logger) (*linked, error) {
 	b, err := bus.Connect(o, version, log)
 	if err != nil {
 		return nil, service.UsageError{Err: err}

@@ -11,8 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/export"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/service"
 )
 
 const mcpProgram = "lineage-mcp"
@@ -39,7 +38,7 @@ Without a daemon, tools answer at once that none runs.`,
 
 // exportCommand is "lineage export", for the daemon on that socket.
 func exportCommand(socket func() string) *cobra.Command {
-	var o export.Options
+	var o service.ExportOptions
 	cmd := &cobra.Command{
 		Use:   "export",
 		Short: "Send events as traces, logs and findings to other systems",
@@ -63,14 +62,14 @@ the history.`,
   lineage export --ocsf - | jq .
   lineage export --metrics 127.0.0.1:9750`,
 	}
-	serves(cmd, &o, export.Program, socket)
-	cmd.RegisterFlagCompletionFunc("signals", cli.CompleteList(export.Signals))
+	serves(cmd, &o, service.ExportProgram, socket)
+	cmd.RegisterFlagCompletionFunc("signals", cli.CompleteList(service.ExportSignals))
 	return cmd
 }
 
 // linkCommand is "lineage link", for the daemon on that socket.
 func linkCommand(socket func() string) *cobra.Command {
-	var o link.Options
+	var o service.LinkOptions
 	cmd := &cobra.Command{
 		Use:   "link",
 		Short: "Connect this host to NATS, for signed commands and -H",
@@ -82,7 +81,7 @@ streams and the rights that a host needs.`,
 		Example: `  lineage link --server tls://nats.example.org:4222 --nkey host.nk
   lineage link --server nats://127.0.0.1:4222 --name web1`,
 	}
-	serves(cmd, &o, link.Program, socket)
+	serves(cmd, &o, service.LinkProgram, socket)
 	return cmd
 }
 
@@ -99,7 +98,7 @@ func serves(cmd *cobra.Command, o interface {
 		if err := o.Check(); err != nil {
 			return cli.Usage("%s: %w", cmd.Name(), err)
 		}
-		return become(cmd, program, append([]string{"--socket=" + socket()}, export.Args(set)...)...)
+		return become(cmd, program, append([]string{"--socket=" + socket()}, service.ExportArgs(set)...)...)
 	}
 }
 

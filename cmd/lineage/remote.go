@@ -11,8 +11,8 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/query"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/service"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
@@ -80,13 +80,13 @@ func (a *app) reach(cmd *cobra.Command) error {
 func (a *app) join(ctx context.Context, g *hosts.Group) (*hosts.NATSLink, error) {
 	name := "?" // which is refused
 	if u, err := user.Current(); err == nil {
-		name = link.NameOf(u.Username)
+		name = service.NameOf(u.Username)
 	}
 	o, err := g.Link(name)
 	if err != nil {
 		return nil, err
 	}
-	program, err := findProgram(link.Program)
+	program, err := findProgram(service.LinkProgram)
 	if err != nil {
 		return nil, fmt.Errorf("NATS: %w", err)
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/secrets"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/service"
 )
 
 // An ended call is busy if what it has left uses that many CPUs so long after its end.
@@ -34,7 +34,7 @@ func (f *Follower) look(ctx context.Context, c api.Client) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	now := time.Now()
-	if hide, err := secrets.Expressions(ctx, c); err == nil { // the policy may have been loaded again
+	if hide, err := service.SecretExpressions(ctx, c); err == nil { // the policy may have been loaded again
 		f.source.hide = hide
 	}
 	if s, err := c.Status(ctx); err == nil {

@@ -13,8 +13,6 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-link/bus"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/secrets"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/service"
 )
 
@@ -127,28 +125,28 @@ func (r *Receipts) next(ctx context.Context, c api.Client) (more bool, err error
 }
 
 func (r *Receipts) store(ctx context.Context, c api.Client, d *api.Receipt) (err error) {
-	m := &bus.Message{Subject: link.ReceiptSubject(r.Host), ID: r.Host + "/" + d.ID}
+	m := &bus.Message{Subject: service.ReceiptSubject(r.Host), ID: r.Host + "/" + d.ID}
 	if !r.sure {
-		if m.After, err = r.Stream.Last(ctx, link.Receipts, m.Subject); err != nil || m.After.ID == m.ID {
+		if m.After, err = r.Stream.Last(ctx, service.ReceiptsStream, m.Subject); err != nil || m.After.ID == m.ID {
 			return err
 		}
 	}
 	if d.Report != nil {
-		hide, err := secrets.Redactor(ctx, c) // the policy may have been loaded again
+		hide, err := service.Redactor(ctx, c) // the policy may have been loaded again
 		if err != nil {
 			return err
 		}
-		secrets.HideIn(d.Report, hide)
+		service.HideSecretsIn(d.Report, hide)
 	}
 	if err = encode(m, r.Host, d); err != nil {
 		return err
 	}
-	return r.Stream.Store(ctx, link.Receipts, m)
+	return r.Stream.Store(ctx, service.ReceiptsStream, m)
 }
 
 // encode makes the body of a message, and a shorter one if it is too large.
 func encode(to *bus.Message, host string, d *api.Receipt) error {
-	m := &link.Receipt{Head: api.NewHead("receipt"), Host: host, Receipt: *d}
+	m := &service.Receipt{Head: api.NewHead("receipt"), Host: host, Receipt: *d}
 	if err := to.Encode(m); err != nil || len(to.Body) <= mostBytes {
 		return err
 	}

@@ -21,7 +21,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/apitest"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-link/bus"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/service"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
@@ -41,7 +41,7 @@ func (s *stream) Store(_ context.Context, name string, m *bus.Message) error {
 	if s.away || s.refuses || m.After != nil && m.After.Seq != uint64(len(s.ids)) {
 		return errAway
 	}
-	if name != link.Receipts || m.Subject != "lin.h.web1.receipt" {
+	if name != service.ReceiptsStream || m.Subject != "lin.h.web1.receipt" {
 		return fmt.Errorf("stored %s in %s", m.Subject, name)
 	}
 	s.ids, s.body = append(s.ids, m.ID), m.Body
@@ -203,7 +203,7 @@ func TestReceipt(t *testing.T) {
 	if more, err := p.look(); !more || err != nil {
 		t.Fatal(err)
 	}
-	var m link.Receipt
+	var m service.Receipt
 	require.NoError(t, json.Unmarshal(p.stream.body, &m))
 	require.Equal(t, p.stream.ids[0], "web1/s00000-10@7")
 	if m.Kind != "receipt" || m.Host != "web1" || m.ID != "s00000-10@7" || m.Report == nil || m.Report.Verdict != api.VerdictClean || bytes.Contains(p.stream.body, []byte("hush")) {
@@ -238,7 +238,7 @@ func TestLarge(t *testing.T) {
 	require.NoError(t, err)
 	for _, r := range []*api.Receipt{{Report: d}, {Command: &api.CommandReply{Receipt: string(receipt), Signature: "s", HostKey: "k"}}} {
 		var x bus.Message
-		var m link.Receipt
+		var m service.Receipt
 		require.NoError(t, encode(&x, "web1", r), json.Unmarshal(x.Body, &m))
 		if !m.Shortened || len(x.Body) > 4096 || m.Report != nil && (!m.Report.Truncated || m.Report.Verdict != api.VerdictLeft) {
 			t.Errorf("%d bytes: %.300s", len(x.Body), x.Body)

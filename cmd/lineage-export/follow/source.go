@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/secrets"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/service"
 	"github.com/lineage-ebpf/lineage/enforcer/redact"
 )
 
@@ -28,7 +28,7 @@ type source struct {
 func newSource(ctx context.Context, c api.Client) (*source, error) {
 	asking, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	hide, err := secrets.Expressions(asking, c)
+	hide, err := service.SecretExpressions(asking, c)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func (s *source) report(id string) (*api.Report, error) {
 	if err != nil || d.Verdict == "" {
 		return nil, unanswered(err)
 	}
-	secrets.HideIn(d, s.Redact)
+	service.HideSecretsIn(d, s.Redact)
 	return d, nil
 }
 

@@ -13,7 +13,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/service"
 )
 
 const (
@@ -68,7 +68,7 @@ func (b *Bus) Ask(
 		if err != nil {
 			return fmt.Errorf("no answer on %s: %w", subject, err)
 		}
-		more, err := each(&Message{Subject: m.Subject, Body: m.Data, Encoding: m.Header.Get(link.EncodingHeader), Head: headOf(m)})
+		more, err := each(&Message{Subject: m.Subject, Body: m.Data, Encoding: m.Header.Get(service.EncodingHeader), Head: headOf(m)})
 		if err != nil || !more {
 			return err
 		}
@@ -91,10 +91,10 @@ const listed = 1000
 func (b *Bus) Hosts(ctx context.Context) (names []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, replyTime)
 	defer cancel()
-	prefix := link.HostSubject("")
+	prefix := service.HostSubject("")
 	for next, left := uint64(1), true; left; {
 		ask := fmt.Appendf(nil, `{"seq":%d,"next_by_subj":%q,"batch":%d}`, next, prefix+"*", listed)
-		err := b.Ask(ctx, "$JS.API.DIRECT.GET."+link.HostsStream, ask, 0, func(m *Message) (more bool, err error) {
+		err := b.Ask(ctx, "$JS.API.DIRECT.GET."+service.HostsStream, ask, 0, func(m *Message) (more bool, err error) {
 			switch status := m.Head["Status"]; status {
 			case "":
 			case "204", "404": // the end of the batch; none
@@ -109,7 +109,7 @@ func (b *Bus) Hosts(ctx context.Context) (names []string, err error) {
 				return false, errors.New("the bus answers something else than a stream does")
 			}
 			next = seen + 1
-			if name := strings.TrimPrefix(m.Head["Nats-Subject"], prefix); link.IsName(name) {
+			if name := strings.TrimPrefix(m.Head["Nats-Subject"], prefix); service.IsName(name) {
 				names = append(names, name)
 			}
 			return true, nil

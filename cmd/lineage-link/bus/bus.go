@@ -19,7 +19,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/rs/zerolog"
 
-	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/service"
 )
 
@@ -50,19 +49,19 @@ type Bus struct {
 
 // Connect begins to connect. An error is about an option, or a file that an option names: servers that
 // cannot be reached are tried again.
-func Connect(o *link.Options, version string, log zerolog.Logger) (*Bus, error) {
+func Connect(o *service.LinkOptions, version string, log zerolog.Logger) (*Bus, error) {
 	longest := Longest
 	spread := nats.CustomReconnectDelay(func(int) time.Duration { return rand.N(longest) })
 	return connect(o, version, log, nats.RetryOnFailedConnect(true), spread)
 }
 
 // Reach connects as an operator, or says why it cannot: with [ErrDown] it is not about an option.
-func Reach(o *link.Options, version string, log zerolog.Logger) (*Bus, error) {
+func Reach(o *service.LinkOptions, version string, log zerolog.Logger) (*Bus, error) {
 	soon := nats.CustomReconnectDelay(func(int) time.Duration { return operatorPause })
 	return connect(o, version, log, soon)
 }
 
-func connect(o *link.Options, version string, log zerolog.Logger, again ...nats.Option) (*Bus, error) {
+func connect(o *service.LinkOptions, version string, log zerolog.Logger, again ...nats.Option) (*Bus, error) {
 	b := &Bus{
 		name: o.Name, log: log, quiet: quiet(log),
 		gone: make(chan error, 1),
@@ -82,9 +81,9 @@ func connect(o *link.Options, version string, log zerolog.Logger, again ...nats.
 }
 
 // options are what links and operators have in common.
-func (b *Bus) options(o *link.Options, version string) ([]nats.Option, error) {
+func (b *Bus) options(o *service.LinkOptions, version string) ([]nats.Option, error) {
 	opts := []nats.Option{
-		nats.Name(link.Program + " " + version), nats.Timeout(dialTime), nats.NoEcho(), nats.CustomInboxPrefix(inbox + o.Name),
+		nats.Name(service.LinkProgram + " " + version), nats.Timeout(dialTime), nats.NoEcho(), nats.CustomInboxPrefix(inbox + o.Name),
 		nats.MaxReconnects(-1), nats.IgnoreAuthErrorAbort(), nats.IgnoreDiscoveredServers(),
 		nats.ReconnectBufSize(-1), // a message that waited in memory would be late
 		nats.ConnectHandler(func(nc *nats.Conn) { b.connected(nc) }),
@@ -108,7 +107,7 @@ func (b *Bus) options(o *link.Options, version string) ([]nats.Option, error) {
 }
 
 // secure makes the options for TLS and for the host's identity.
-func secure(o *link.Options) (opts []nats.Option, err error) {
+func secure(o *service.LinkOptions) (opts []nats.Option, err error) {
 	if o.Secure() {
 		config, err := service.TLS(o.CA)
 		if err != nil {

@@ -23,7 +23,7 @@ import (
 	"github.com/nats-io/nkeys"
 	"github.com/rs/zerolog"
 
-	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/service"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
@@ -32,7 +32,7 @@ func TestKey(t *testing.T) {
 	seed := filepath.Join(t.TempDir(), "seed")
 	connect := func(mode os.FileMode, text string) string {
 		require.NoError(t, os.WriteFile(seed, []byte(text), 0o600), os.Chmod(seed, mode))
-		b, err := Connect(&link.Options{Servers: []string{"nats://127.0.0.1:1"}, Name: "web1", Nkey: seed}, "test", zerolog.Nop())
+		b, err := Connect(&service.LinkOptions{Servers: []string{"nats://127.0.0.1:1"}, Name: "web1", Nkey: seed}, "test", zerolog.Nop())
 		if err != nil {
 			return err.Error()
 		}
@@ -61,7 +61,7 @@ func TestKey(t *testing.T) {
 			t.Errorf("%q: %s", text, got)
 		}
 	}
-	if _, err := Connect(&link.Options{Servers: []string{"nats://127.0.0.1:1"}, Creds: seed + "x"}, "test", zerolog.Nop()); err == nil {
+	if _, err := Connect(&service.LinkOptions{Servers: []string{"nats://127.0.0.1:1"}, Creds: seed + "x"}, "test", zerolog.Nop()); err == nil {
 		t.Error("credentials that are not there")
 	}
 }
@@ -79,7 +79,7 @@ func TestTLS(t *testing.T) {
 		"other name": {"localhost", ca, "not localhost"},
 		"no trust":   {"127.0.0.1", "", "unknown authority"},
 	} {
-		b, err := Reach(&link.Options{Servers: []string{"tls://" + c.host + ":" + port}, Name: "ann", CA: c.ca}, "test", zerolog.Nop())
+		b, err := Reach(&service.LinkOptions{Servers: []string{"tls://" + c.host + ":" + port}, Name: "ann", CA: c.ca}, "test", zerolog.Nop())
 		if err == nil {
 			b.Close()
 		}
@@ -95,7 +95,7 @@ func TestStore(t *testing.T) {
 	var ack string
 	s.client("lin.h.web1.receipt", func(m *nats.Msg) {
 		for key, want := range map[string]string{
-			nats.ExpectedStreamHdr: "S", nats.MsgIdHdr: "web1/1", nats.ExpectedLastSubjSeqHdr: "6", "Nats-TTL": "1m30s", link.EncodingHeader: link.Gzip,
+			nats.ExpectedStreamHdr: "S", nats.MsgIdHdr: "web1/1", nats.ExpectedLastSubjSeqHdr: "6", "Nats-TTL": "1m30s", service.EncodingHeader: service.Gzip,
 		} {
 			if got := m.Header.Get(key); got != want {
 				t.Errorf("%s: %q", key, got)
@@ -104,7 +104,7 @@ func TestStore(t *testing.T) {
 		m.Respond([]byte(ack))
 	})
 	b := s.bus("web1")
-	m := &Message{Subject: "lin.h.web1.receipt", Body: []byte("x"), Encoding: link.Gzip, ID: "web1/1", TTL: 90 * time.Second, After: &Place{Seq: 6}}
+	m := &Message{Subject: "lin.h.web1.receipt", Body: []byte("x"), Encoding: service.Gzip, ID: "web1/1", TTL: 90 * time.Second, After: &Place{Seq: 6}}
 	for _, c := range [][2]string{
 		{`{"stream":"S","seq":7}`, ""},
 		{`{"stream":"other","seq":7}`, `stored in stream "other"`},
@@ -151,11 +151,11 @@ func TestLast(t *testing.T) {
 
 // hostsOf has a stream of hosts, of which each request gets one.
 func hostsOf(s *server, names ...string) {
-	s.client("$JS.API.DIRECT.GET."+link.HostsStream, func(m *nats.Msg) {
+	s.client("$JS.API.DIRECT.GET."+service.HostsStream, func(m *nats.Msg) {
 		var q struct{ Seq int }
 		json.Unmarshal(m.Data, &q)
 		if q.Seq <= len(names) {
-			m.RespondMsg(&nats.Msg{Header: nats.Header{"Nats-Sequence": {strconv.Itoa(q.Seq)}, "Nats-Subject": {link.HostSubject(names[q.Seq-1])}}})
+			m.RespondMsg(&nats.Msg{Header: nats.Header{"Nats-Sequence": {strconv.Itoa(q.Seq)}, "Nats-Subject": {service.HostSubject(names[q.Seq-1])}}})
 		}
 		m.RespondMsg(&nats.Msg{Header: nats.Header{"Status": {"204"}, "Nats-Num-Pending": {strconv.Itoa(max(0, len(names)-q.Seq))}}})
 	})
@@ -170,14 +170,14 @@ func TestHosts(t *testing.T) {
 		t.Errorf("%v, %v", names, err)
 	}
 	for why, head := range map[string]nats.Header{
-		"something else":           {"Nats-Sequence": {"0"}, "Nats-Subject": {link.HostSubject("web1")}},
+		"something else":           {"Nats-Sequence": {"0"}, "Nats-Subject": {service.HostSubject("web1")}},
 		"the stream answers 408":   {"Status": {"408"}},
 		"something else than":      {"Status": {"204"}, "Nats-Num-Pending": {"1"}},
 		"the bus has no stream of": nil,
 	} {
 		s := newServer(t, nil)
 		if head != nil {
-			s.client("$JS.API.DIRECT.GET."+link.HostsStream, func(m *nats.Msg) { m.RespondMsg(&nats.Msg{Header: head}) })
+			s.client("$JS.API.DIRECT.GET."+service.HostsStream, func(m *nats.Msg) { m.RespondMsg(&nats.Msg{Header: head}) })
 		}
 		if names, err := s.bus("ann").Hosts(t.Context()); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%v, %v, want %s", names, err, why)

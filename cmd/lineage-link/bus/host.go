@@ -22,7 +22,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/service"
 )
 
 const (
@@ -75,8 +75,8 @@ func (h *Host) Serve(ctx context.Context, b *Bus, name string) error {
 		return func(answer *Message) error { return b.Answer(m, answer) }
 	}
 	return errors.Join(
-		b.Subscribe(link.CommandSubject(name), func(m *Message) { h.order(ctx, m.Body, to(m)) }),
-		b.Subscribe(link.AskSubject(name), func(m *Message) { h.ask(ctx, m.Body, m.Asker(), to(m)) }))
+		b.Subscribe(service.CommandSubject(name), func(m *Message) { h.order(ctx, m.Body, to(m)) }),
+		b.Subscribe(service.AskSubject(name), func(m *Message) { h.ask(ctx, m.Body, m.Asker(), to(m)) }))
 }
 
 // order passes a signed command on. What cannot be one does not reach the daemon, which answers few requests a second.
@@ -116,12 +116,12 @@ func (h *Host) ask(ctx context.Context, question []byte, asker string, answer fu
 	room, limit, stream := h.documents, askTime, false
 	switch {
 	case err != nil:
-	case u.Path == link.StreamPath:
+	case u.Path == service.StreamPath:
 		if timer, again := h.read.Load(asker); again {
-			timer.(*time.Timer).Reset(link.StreamTime)
+			timer.(*time.Timer).Reset(service.StreamTime)
 			return
 		}
-		room, limit, stream = h.streams, link.StreamTime, true
+		room, limit, stream = h.streams, service.StreamTime, true
 	case receipt.MatchString(u.Path):
 		room = h.receipts
 	}
@@ -156,7 +156,7 @@ func (h *Host) ask(ctx context.Context, question []byte, asker string, answer fu
 
 // parse reads a question.
 func (h *Host) parse(question []byte) (*url.URL, error) {
-	var q link.Question
+	var q service.Question
 	if len(question) > maxQuestion || json.Unmarshal(question, &q) != nil {
 		return nil, api.NewError(api.CodeBadRequest, "not a question", "")
 	}
@@ -191,26 +191,26 @@ func (h *Host) pass(
 	}
 	defer resp.Body.Close()
 	head := map[string]string{
-		link.StatusHeader: strconv.Itoa(resp.StatusCode),
-		api.HeaderAPI:     resp.Header.Get(api.HeaderAPI),
-		api.HeaderVersion: resp.Header.Get(api.HeaderVersion),
+		service.StatusHeader: strconv.Itoa(resp.StatusCode),
+		api.HeaderAPI:        resp.Header.Get(api.HeaderAPI),
+		api.HeaderVersion:    resp.Header.Get(api.HeaderVersion),
 	}
-	buffer := make([]byte, link.PartBytes)
+	buffer := make([]byte, service.PartBytes)
 	for part, size := 0, 0; ; part++ {
 		n, err := read(resp.Body, buffer, !stream)
 		size += n
 		m := &Message{Head: head}
 		head = map[string]string{} // of the next part
-		m.Head[link.PartHeader] = strconv.Itoa(part)
+		m.Head[service.PartHeader] = strconv.Itoa(part)
 		switch {
 		case err == nil && !stream && size > maxAnswer:
-			m.Head[link.BrokenHeader], n = fmt.Sprintf("it is larger than %d MiB", maxAnswer>>20), 0
+			m.Head[service.BrokenHeader], n = fmt.Sprintf("it is larger than %d MiB", maxAnswer>>20), 0
 		case err == nil:
-			m.Head[link.MoreHeader] = "1"
+			m.Head[service.MoreHeader] = "1"
 		case !errors.Is(err, io.EOF):
-			m.Head[link.BrokenHeader] = "the daemon has broken off"
+			m.Head[service.BrokenHeader] = "the daemon has broken off"
 		}
-		if err := m.pack(buffer[:n]); err != nil || answer(m) != nil || m.Head[link.MoreHeader] == "" {
+		if err := m.pack(buffer[:n]); err != nil || answer(m) != nil || m.Head[service.MoreHeader] == "" {
 			return resp.StatusCode, nil
 		}
 	}
@@ -234,6 +234,6 @@ func refuse(err error, answer func(*Message) error) {
 	}
 	body, _ := json.Marshal(api.ErrorDocument{Head: api.NewHead("error"), Error: refused}) // it is texts
 	_ = answer(&Message{Body: body, Head: map[string]string{
-		link.PartHeader: "0", link.StatusHeader: strconv.Itoa(refused.Status()), api.HeaderAPI: strconv.Itoa(api.Major),
+		service.PartHeader: "0", service.StatusHeader: strconv.Itoa(refused.Status()), api.HeaderAPI: strconv.Itoa(api.Major),
 	}}) // the asker may be gone
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/service"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
@@ -34,15 +34,15 @@ func TestRefused(t *testing.T) {
 		m := s.next(s.ask(ann, "web1", path))
 		var doc api.ErrorDocument
 		require.NoError(t, json.Unmarshal(m.Data, &doc))
-		if status := m.Header.Get(link.StatusHeader); status != "403" && status != "400" || doc.Error.Message == "" || m.Header.Get(link.MoreHeader) != "" {
+		if status := m.Header.Get(service.StatusHeader); status != "403" && status != "400" || doc.Error.Message == "" || m.Header.Get(service.MoreHeader) != "" {
 			t.Errorf("%q: %v %s", path, m.Header, m.Data)
 		}
 	}
 	h.All = true
 	own, err := ann.SubscribeSync("$JS.API.X")
 	require.NoError(t, err)
-	require.NoError(t, ann.Publish(link.AskSubject("web1"), []byte(`{"path":"/v1/status"}`)), ann.Publish(link.CommandSubject("web1"), nil),
-		ann.PublishRequest(link.AskSubject("web1"), own.Subject, []byte(`{"path":"/v1/status"}`)), ann.PublishRequest(link.CommandSubject("web1"), own.Subject, nil))
+	require.NoError(t, ann.Publish(service.AskSubject("web1"), []byte(`{"path":"/v1/status"}`)), ann.Publish(service.CommandSubject("web1"), nil),
+		ann.PublishRequest(service.AskSubject("web1"), own.Subject, []byte(`{"path":"/v1/status"}`)), ann.PublishRequest(service.CommandSubject("web1"), own.Subject, nil))
 	s.next(s.ask(ann, "web1", "")) // comes after all that
 	require.NoError(t, ann.Flush())
 	if n, _, err := own.Pending(); n != 0 || err != nil || h.Answered.Load() != 0 {
@@ -53,7 +53,7 @@ func TestRefused(t *testing.T) {
 // TestParts: a large document comes in parts, its status and an error of the daemon as they are; what is
 // cut off, or too large, says so in its last part.
 func TestParts(t *testing.T) {
-	large := strings.Repeat(`{"name":"build"}`, 2*link.PartBytes/16) + "end"
+	large := strings.Repeat(`{"name":"build"}`, 2*service.PartBytes/16) + "end"
 	s := newServer(t, nil)
 	s.host("none", nil)
 	s.host("web1", func(w http.ResponseWriter, r *http.Request) {
@@ -77,11 +77,11 @@ func TestParts(t *testing.T) {
 	var body, sent int
 	for part := range 3 {
 		m := s.next(answers)
-		if m.Header.Get(link.PartHeader) != fmt.Sprint(part) || (m.Header.Get(link.MoreHeader) == "") != (part == 2) || m.Header.Get(link.BrokenHeader) != "" ||
-			m.Header.Get(link.StatusHeader) != []string{"200", "", ""}[part] {
+		if m.Header.Get(service.PartHeader) != fmt.Sprint(part) || (m.Header.Get(service.MoreHeader) == "") != (part == 2) || m.Header.Get(service.BrokenHeader) != "" ||
+			m.Header.Get(service.StatusHeader) != []string{"200", "", ""}[part] {
 			t.Errorf("part %d: %v, %d bytes", part, m.Header, len(m.Data))
 		}
-		if m.Header.Get(link.EncodingHeader) == "" {
+		if m.Header.Get(service.EncodingHeader) == "" {
 			body += len(m.Data)
 		} else {
 			sent += len(m.Data)
@@ -91,13 +91,13 @@ func TestParts(t *testing.T) {
 		t.Errorf("%d bytes as they are, %d compressed", body, sent)
 	}
 	m := s.next(s.ask(ann, "web1", "/v1/status?a=b"))
-	require.Equal(t, m.Header.Get(link.StatusHeader)+" "+string(m.Data)+" "+m.Header.Get(api.HeaderAPI), "403 noa=b 1")
-	require.Equal(t, s.next(s.ask(ann, "web1", "/v1/leaks")).Header.Get(link.BrokenHeader), "the daemon has broken off")
-	for answers = s.ask(ann, "web1", "/v1/history"); m.Header.Get(link.BrokenHeader) == ""; {
+	require.Equal(t, m.Header.Get(service.StatusHeader)+" "+string(m.Data)+" "+m.Header.Get(api.HeaderAPI), "403 noa=b 1")
+	require.Equal(t, s.next(s.ask(ann, "web1", "/v1/leaks")).Header.Get(service.BrokenHeader), "the daemon has broken off")
+	for answers = s.ask(ann, "web1", "/v1/history"); m.Header.Get(service.BrokenHeader) == ""; {
 		m = s.next(answers)
 	}
-	require.Equal(t, m.Header.Get(link.BrokenHeader), "it is larger than 64 MiB")
-	require.Equal(t, s.next(s.ask(ann, "none", "/v1/status")).Header.Get(link.StatusHeader), "503")
+	require.Equal(t, m.Header.Get(service.BrokenHeader), "it is larger than 64 MiB")
+	require.Equal(t, s.next(s.ask(ann, "none", "/v1/status")).Header.Get(service.StatusHeader), "503")
 }
 
 // TestTooMany: more than a few questions at once are refused, and their places are free afterwards.
@@ -106,7 +106,7 @@ func TestTooMany(t *testing.T) {
 	s := newServer(t, nil)
 	s.host("web1", func(w http.ResponseWriter, _ *http.Request) { <-hold; io.WriteString(w, "{}") })
 	ann := s.client("", nil)
-	status := func() string { return s.next(s.ask(ann, "web1", "/v1/status")).Header.Get(link.StatusHeader) }
+	status := func() string { return s.next(s.ask(ann, "web1", "/v1/status")).Header.Get(service.StatusHeader) }
 	var held []*nats.Subscription
 	for range maxDocuments {
 		held = append(held, s.ask(ann, "web1", "/v1/status"))
@@ -114,7 +114,7 @@ func TestTooMany(t *testing.T) {
 	require.Equal(t, status(), "429")
 	close(hold)
 	for _, answers := range held {
-		require.Equal(t, s.next(answers).Header.Get(link.StatusHeader), "200")
+		require.Equal(t, s.next(answers).Header.Get(service.StatusHeader), "200")
 	}
 	require.Eventually(t, "free places", func() bool { return status() == "200" })
 }
@@ -165,9 +165,9 @@ func TestOrder(t *testing.T) {
 		"not ours":    {"web1", "400 not JSON", []byte(`{"command":"end all"}`)},
 		"reason gone": {"web1", "400 the reason must be", bytes.Replace(good, []byte("a test"), nil, 1)},
 	} {
-		m := s.next(s.send(ann, link.CommandSubject(c.host), c.message))
+		m := s.next(s.send(ann, service.CommandSubject(c.host), c.message))
 		status, why, _ := strings.Cut(c.want, " ")
-		if m.Header.Get(link.StatusHeader) != status || !strings.Contains(string(m.Data), why) {
+		if m.Header.Get(service.StatusHeader) != status || !strings.Contains(string(m.Data), why) {
 			t.Errorf("%s: %v %s", name, m.Header, m.Data)
 		}
 	}
@@ -198,14 +198,14 @@ func TestStream(t *testing.T) {
 	for i, line := range []string{"one\n", "two\n"} {
 		lines <- line
 		m := s.next(answers)
-		require.Equal(t, string(m.Data)+m.Header.Get(link.PartHeader)+m.Header.Get(link.MoreHeader), line+fmt.Sprint(i)+"1")
+		require.Equal(t, string(m.Data)+m.Header.Get(service.PartHeader)+m.Header.Get(service.MoreHeader), line+fmt.Sprint(i)+"1")
 	}
-	require.NoError(t, ann.PublishRequest(link.AskSubject("web1"), answers.Subject, []byte(`{"path":"/v1/watch?hz=1"}`)))
+	require.NoError(t, ann.PublishRequest(service.AskSubject("web1"), answers.Subject, []byte(`{"path":"/v1/watch?hz=1"}`)))
 	s.next(s.ask(ann, "web1", "")) // comes after that
 	require.Equal(t, h.Answered.Load(), 1)
 	timer, _ := h.read.Load(answers.Subject)
 	timer.(*time.Timer).Reset(time.Millisecond) // nobody asks again
 	<-gone
-	require.Equal(t, s.next(answers).Header.Get(link.BrokenHeader), "the daemon has broken off")
+	require.Equal(t, s.next(answers).Header.Get(service.BrokenHeader), "the daemon has broken off")
 	require.Eventually(t, "end of the stream", func() bool { _, reads := h.read.Load(answers.Subject); return !reads })
 }

@@ -14,7 +14,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/service"
 )
 
 // plainBytes is what a body may have; a larger one is compressed.
@@ -52,14 +52,14 @@ func (m *Message) pack(body []byte) error {
 	if err = errors.Join(err, w.Close()); err != nil {
 		return fmt.Errorf("compress a message: %w", err)
 	}
-	m.Body, m.Encoding = b.Bytes(), link.Gzip
+	m.Body, m.Encoding = b.Bytes(), service.Gzip
 	return nil
 }
 
 // unpack is the body as it was packed. It may have at most that many bytes.
 func (m *Message) unpack(most int) ([]byte, error) {
 	body := m.Body
-	if m.Encoding == link.Gzip {
+	if m.Encoding == service.Gzip {
 		r, err := gzip.NewReader(bytes.NewReader(m.Body))
 		if err == nil {
 			body, err = io.ReadAll(io.LimitReader(r, int64(most)+1))
@@ -94,7 +94,7 @@ func (m *Message) message(subject string) *nats.Msg {
 		msg.Header.Set(key, value)
 	}
 	if m.Encoding != "" {
-		msg.Header.Set(link.EncodingHeader, m.Encoding)
+		msg.Header.Set(service.EncodingHeader, m.Encoding)
 	}
 	return msg
 }

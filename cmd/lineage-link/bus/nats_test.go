@@ -22,7 +22,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/service"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
@@ -115,7 +115,7 @@ func (s *server) pass(from *peer, what, subject string, rest []string, request b
 // bus is the connection of a user.
 func (s *server) bus(name string) *Bus {
 	s.Helper()
-	b, err := Reach(&link.Options{Servers: []string{s.url}, Name: name}, "test", zerolog.Nop())
+	b, err := Reach(&service.LinkOptions{Servers: []string{s.url}, Name: name}, "test", zerolog.Nop())
 	require.NoError(s, err)
 	s.Cleanup(b.Close)
 	return b
@@ -168,8 +168,8 @@ func (s *server) send(nc *nats.Conn, subject string, body []byte) *nats.Subscrip
 
 // ask asks a host for a path.
 func (s *server) ask(nc *nats.Conn, host, path string) *nats.Subscription {
-	question, _ := json.Marshal(link.Question{Path: path})
-	return s.send(nc, link.AskSubject(host), question)
+	question, _ := json.Marshal(service.Question{Path: path})
+	return s.send(nc, service.AskSubject(host), question)
 }
 
 func (s *server) next(answers *nats.Subscription) *nats.Msg {

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/service"
 )
 
 const (
@@ -87,7 +87,7 @@ func (n *naming) Accept() (net.Conn, error) {
 		if err == nil {
 			err = c.SetReadDeadline(time.Time{})
 		}
-		if err == nil && link.IsName(line) {
+		if err == nil && service.IsName(line) {
 			return &named{c, line, r}, nil
 		}
 		c.Close()
@@ -107,18 +107,18 @@ func (p *proxy) answer(w http.ResponseWriter, r *http.Request) error {
 		if err != nil || len(body) > maxOrder {
 			return api.NewError(api.CodeBadRequest, "not a signed command", "")
 		}
-		return p.ask(w, r, link.CommandSubject(r.Host), body, acceptTime)
+		return p.ask(w, r, service.CommandSubject(r.Host), body, acceptTime)
 	case get:
 		q := r.URL.Query()
 		if wait, err := time.ParseDuration(q.Get("wait")); err == nil { // no longer than an answer may take
 			q.Set("wait", min(wait, answerTime/2).String())
 			r.URL.RawQuery = q.Encode()
 		}
-		question, err := json.Marshal(link.Question{Path: r.URL.RequestURI()})
+		question, err := json.Marshal(service.Question{Path: r.URL.RequestURI()})
 		if err != nil {
 			return err
 		}
-		return p.ask(w, r, link.AskSubject(r.Host), question, answerTime)
+		return p.ask(w, r, service.AskSubject(r.Host), question, answerTime)
 	}
 	return api.NewError(api.CodeMethod, "over NATS hosts are only asked, and take signed commands", "use --sign")
 }
@@ -126,8 +126,8 @@ func (p *proxy) answer(w http.ResponseWriter, r *http.Request) error {
 // ask sends a message to a host, and passes its answer on. The first part may take that long.
 func (p *proxy) ask(w http.ResponseWriter, r *http.Request, subject string, message []byte, first time.Duration) error {
 	patience, again := answerTime, time.Duration(0)
-	if r.URL.Path == link.StreamPath {
-		patience, again = link.StreamTime, link.StreamTime/3
+	if r.URL.Path == service.StreamPath {
+		patience, again = service.StreamTime, service.StreamTime/3
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
@@ -136,18 +136,18 @@ func (p *proxy) ask(w http.ResponseWriter, r *http.Request, subject string, mess
 	part := 0
 	err := p.bus.Ask(ctx, subject, message, again, func(m *Message) (more bool, err error) {
 		late.Reset(patience)
-		if m.Head[link.PartHeader] != strconv.Itoa(part) {
+		if m.Head[service.PartHeader] != strconv.Itoa(part) {
 			return false, errors.New("a part of the answer is missing")
 		}
-		body, err := m.unpack(link.PartBytes)
+		body, err := m.unpack(service.PartBytes)
 		if err != nil {
 			return false, err
 		}
-		if why := m.Head[link.BrokenHeader]; why != "" {
+		if why := m.Head[service.BrokenHeader]; why != "" {
 			return false, fmt.Errorf("the answer is not whole: %.200q", why)
 		}
 		if part == 0 {
-			status, err := strconv.Atoi(m.Head[link.StatusHeader])
+			status, err := strconv.Atoi(m.Head[service.StatusHeader])
 			if err != nil || status < 200 || status > 599 {
 				return false, errors.New("the answer is not that of a link")
 			}
@@ -162,7 +162,7 @@ func (p *proxy) ask(w http.ResponseWriter, r *http.Request, subject string, mess
 		if again > 0 {
 			_ = http.NewResponseController(w).Flush() // what is not written now is written with the next part
 		}
-		return m.Head[link.MoreHeader] != "", nil
+		return m.Head[service.MoreHeader] != "", nil
 	})
 	switch {
 	case err == nil:

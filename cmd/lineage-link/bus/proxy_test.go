@@ -16,7 +16,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/service"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
@@ -73,11 +73,11 @@ func TestRead(t *testing.T) {
 func TestHostileAnswers(t *testing.T) {
 	part := func(n, more, status, broken, body string) *nats.Msg {
 		return &nats.Msg{Data: []byte(body), Header: nats.Header{
-			link.PartHeader: {n}, link.MoreHeader: {more}, link.StatusHeader: {status}, link.BrokenHeader: {broken}, api.HeaderAPI: {"1"},
+			service.PartHeader: {n}, service.MoreHeader: {more}, service.StatusHeader: {status}, service.BrokenHeader: {broken}, api.HeaderAPI: {"1"},
 		}}
 	}
 	bomb := part("0", "", "200", "", "")
-	bomb.Header.Set(link.EncodingHeader, link.Gzip)
+	bomb.Header.Set(service.EncodingHeader, service.Gzip)
 	without := part("0", "", "200", "", `{}`)
 	without.Header.Del(api.HeaderAPI)
 	for name, all := range map[string][]*nats.Msg{
@@ -91,12 +91,12 @@ func TestHostileAnswers(t *testing.T) {
 		"breaks off at end": {part("0", "1", "200", "", `{"items":[]}`), part("1", "", "", "x", "")},
 		"is broken":         {part("0", "", "200", "x", `{"items":[]}`)},
 		"not gzip":          {bomb},
-		"too large":         {part("0", "", "200", "", strings.Repeat(" ", link.PartBytes)+"{}")},
+		"too large":         {part("0", "", "200", "", strings.Repeat(" ", service.PartBytes)+"{}")},
 		"not a daemon":      {part("0", "", "200", "", "hello")},
 		"without the API":   {without},
 	} {
 		s := newServer(t, nil)
-		s.client(link.AskSubject("web1"), func(m *nats.Msg) {
+		s.client(service.AskSubject("web1"), func(m *nats.Msg) {
 			for _, answer := range all {
 				m.RespondMsg(&nats.Msg{Data: answer.Data, Header: answer.Header})
 			}
@@ -124,7 +124,7 @@ func TestCommand(t *testing.T) {
 		w.WriteHeader(http.StatusForbidden)
 		json.NewEncoder(w).Encode(api.ErrorDocument{Error: api.NewError(api.CodeDenied, "command refused: it has expired", "")})
 	})
-	s.client(link.CommandSubject("web3"), func(m *nats.Msg) { m.Respond([]byte(`{}`)) })
+	s.client(service.CommandSubject("web3"), func(m *nats.Msg) { m.Respond([]byte(`{}`)) })
 	to := s.operator()
 	signed := api.SignedCommand{Command: command.Text(), Signatures: []string{"s"}}
 	d, err := to("web1").Command(t.Context(), signed)

@@ -16,7 +16,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/service"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
@@ -73,7 +73,7 @@ func TestServerError(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			log := &lines{}
-			b, err := Connect(&link.Options{Servers: []string{hostile(t, func(w io.Writer) { io.WriteString(w, text) })}, Name: "web1"}, "test", zerolog.New(log))
+			b, err := Connect(&service.LinkOptions{Servers: []string{hostile(t, func(w io.Writer) { io.WriteString(w, text) })}, Name: "web1"}, "test", zerolog.New(log))
 			require.NoError(t, err)
 			defer b.Close()
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -89,7 +89,7 @@ func TestManyErrors(t *testing.T) {
 		io.WriteString(w, strings.Repeat("-ERR 'Permissions Violation for Publish to \"x\"'\r\n", 1000)+"-ERR 'Boom'\r\n")
 	})
 	log := &lines{}
-	b, err := Connect(&link.Options{Servers: []string{url}, Name: "web1"}, "test", zerolog.New(log))
+	b, err := Connect(&service.LinkOptions{Servers: []string{url}, Name: "web1"}, "test", zerolog.New(log))
 	require.NoError(t, err)
 	defer b.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)

@@ -16,7 +16,6 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-link/bus"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/service"
 )
 
@@ -94,13 +93,13 @@ func (p *Presence) tell(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("encode the presence: %w", err)
 	}
-	m := &bus.Message{Subject: link.HostSubject(p.Host), Body: text, TTL: TTL}
-	return p.Keys.Store(ctx, link.HostsStream, m)
+	m := &bus.Message{Subject: service.HostSubject(p.Host), Body: text, TTL: TTL}
+	return p.Keys.Store(ctx, service.HostsStream, m)
 }
 
 // gather asks the daemon. Without an answer the host says that.
-func (p *Presence) gather(ctx context.Context) *link.Host {
-	h := &link.Host{Head: api.NewHead("host"), Host: p.Host, Time: time.Now().UTC()}
+func (p *Presence) gather(ctx context.Context) *service.LinkedHost {
+	h := &service.LinkedHost{Head: api.NewHead("host"), Host: p.Host, Time: time.Now().UTC()}
 	if b, err := os.ReadFile("/proc/sys/kernel/random/boot_id"); err == nil {
 		h.Boot = strings.TrimSpace(string(b))
 	}
@@ -110,7 +109,7 @@ func (p *Presence) gather(ctx context.Context) *link.Host {
 	return h
 }
 
-func (p *Presence) ask(ctx context.Context, h *link.Host) error {
+func (p *Presence) ask(ctx context.Context, h *service.LinkedHost) error {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	c, err := p.Dial(ctx)

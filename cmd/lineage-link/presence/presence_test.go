@@ -17,18 +17,18 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/apitest"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-link/bus"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/service"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // told is what was stored, and when.
 type told struct {
 	at    []time.Time
-	hosts []link.Host
+	hosts []service.LinkedHost
 }
 
 func (s *told) Store(_ context.Context, stream string, m *bus.Message) error {
-	var h link.Host
+	var h service.LinkedHost
 	if err := json.Unmarshal(m.Body, &h); err != nil || stream != "KV_LIN_HOSTS" || m.Subject != "$KV.LIN_HOSTS.web1" || m.TTL != 90*time.Second {
 		panic(m.Subject)
 	}

@@ -16,7 +16,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/service"
 )
 
 // Group is an entry of hosts.yaml: how some hosts are reached.
@@ -157,8 +157,8 @@ func (g *Group) check(file string) error {
 }
 
 // Link is how the servers of a group are reached, by that name if the group has none.
-func (g *Group) Link(name string) (*link.Options, error) {
-	o := &link.Options{Servers: g.Servers, Nkey: g.Nkey, Creds: g.Creds, CA: g.CA, Name: cmp.Or(g.Name, name)}
+func (g *Group) Link(name string) (*service.LinkOptions, error) {
+	o := &service.LinkOptions{Servers: g.Servers, Nkey: g.Nkey, Creds: g.Creds, CA: g.CA, Name: cmp.Or(g.Name, name)}
 	if err := o.Check(); err != nil {
 		return nil, cli.Usage("hosts.yaml: %s", strings.ReplaceAll(err.Error(), "--", ""))
 	}

@@ -19,7 +19,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/service"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/urgent"
 )
 
@@ -32,13 +32,13 @@ type NATSLink struct {
 }
 
 // StartNATSLink starts the program, and returns when it is connected.
-func StartNATSLink(ctx context.Context, program string, o *link.Options) (*NATSLink, error) {
+func StartNATSLink(ctx context.Context, program string, o *service.LinkOptions) (*NATSLink, error) {
 	dir, err := os.MkdirTemp("", "lineage-nats-") // with mode 0700
 	if err != nil {
 		return nil, fmt.Errorf("NATS: %w", err)
 	}
 	l := &NATSLink{socket: filepath.Join(dir, "sock")}
-	args := []string{link.Operator, "--socket=" + l.socket, "--server=" + strings.Join(o.Servers, ","), "--name=" + o.Name}
+	args := []string{service.OperatorArg, "--socket=" + l.socket, "--server=" + strings.Join(o.Servers, ","), "--name=" + o.Name}
 	for flag, value := range map[string]string{"--nkey=": o.Nkey, "--creds=": o.Creds, "--ca=": o.CA} {
 		if value != "" {
 			args = append(args, flag+value)
@@ -90,8 +90,8 @@ func (l *NATSLink) Close() {
 
 // Dial connects to the daemon of a host. Its name is that of ssh, as the links have it by default.
 func (l *NATSLink) Dial(ctx context.Context, host string) (api.Client, error) {
-	name := link.NameOf(host)
-	if !link.IsName(name) {
+	name := service.NameOf(host)
+	if !service.IsName(name) {
 		return nil, cli.Usage("%q cannot be the name of a host in subjects", host)
 	}
 	return api.DialOver(ctx, host, func(ctx context.Context) (net.Conn, error) {
@@ -111,7 +111,7 @@ func (l *NATSLink) Dial(ctx context.Context, host string) (api.Client, error) {
 func (l *NATSLink) Hosts() (list List, err error) {
 	late := time.AfterFunc(Time, func() { _ = l.cmd.Process.Kill() })
 	defer late.Stop()
-	var all link.Hosts
+	var all service.Hosts
 	if _, err = io.WriteString(l.stdin, "hosts\n"); err == nil {
 		err = json.NewDecoder(l.stdout).Decode(&all)
 	}
@@ -123,7 +123,7 @@ func (l *NATSLink) Hosts() (list List, err error) {
 	}
 	slices.Sort(all.Names)
 	for _, name := range slices.Compact(all.Names) { // a host that said so meanwhile is in it again
-		list = append(list, link.HostOf(name))
+		list = append(list, service.HostOf(name))
 	}
 	if len(list) == 0 {
 		return nil, cli.Errorf(api.ExitNotFound, "NATS: no host is there; a host is while its link is connected")

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/service"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
@@ -30,7 +30,7 @@ func TestStart(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, len(left), 0)
 	}
-	o := &link.Options{Servers: []string{"tls://a"}, Nkey: "k", Name: "ann"}
+	o := &service.LinkOptions{Servers: []string{"tls://a"}, Nkey: "k", Name: "ann"}
 	log := filepath.Join(t.TempDir(), "log")
 	_, err := StartNATSLink(t.Context(), program(t, `echo "$*" >`+log+"\necho 'a log line' >&2\necho 'lineage: NATS: not connected' >&2\nexit 5\n"), o)
 	if err == nil || err.Error() != "NATS: not connected" || Code(err) != 5 {
@@ -64,7 +64,7 @@ func TestStart(t *testing.T) {
 // TestHosts: a host is listed once, also if it said again that it is there while the list was read.
 func TestHosts(t *testing.T) {
 	for said, want := range map[string]string{`{"names":["web2","web1","web2"]}`: "web1,web2 <nil>", `{"error":"no stream"}`: " NATS: no list of the hosts: no stream"} {
-		l, err := StartNATSLink(t.Context(), program(t, "echo ready\nread line\n[ \"$line\" = hosts ] && echo '"+said+"'\n"), &link.Options{})
+		l, err := StartNATSLink(t.Context(), program(t, "echo ready\nread line\n[ \"$line\" = hosts ] && echo '"+said+"'\n"), &service.LinkOptions{})
 		require.NoError(t, err)
 		list, err := l.Hosts()
 		require.Equal(t, fmt.Sprint(list.String(), " ", err), want)
@@ -75,8 +75,8 @@ func TestHosts(t *testing.T) {
 // TestNames: a host has the same name for ssh and in subjects.
 func TestNames(t *testing.T) {
 	for _, name := range []string{"web1", "web1_example_org", "a-b"} {
-		host := link.HostOf(name)
-		if link.NameOf(host) != name || slices.Contains([]byte(host), '_') {
+		host := service.HostOf(name)
+		if service.NameOf(host) != name || slices.Contains([]byte(host), '_') {
 			t.Errorf("%s is %s", name, host)
 		}
 	}

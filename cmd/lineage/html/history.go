@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/secrets"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/service"
 )
 
 // slack is how long before its session, or after its end, an event may be.
@@ -38,7 +38,7 @@ func Save(ctx context.Context, c api.Client, s *api.Session, name string) error 
 // History is the page of a session as far as the daemon remembers it: all of it, or what happened
 // until now. With an error the page has what was read before.
 func History(ctx context.Context, c api.Client, s *api.Session) (*Page, error) {
-	redact, err := secrets.Redactor(ctx, c)
+	redact, err := service.Redactor(ctx, c)
 	p := New(s, redact)
 	if refused := (*api.Error)(nil); err != nil && (!errors.As(err, &refused) || refused.Code != api.CodeDenied) {
 		return p, err

@@ -1,7 +1,8 @@
 //go:build linux
 
-// Package service is what the programs have in common that lineage starts, and that run as services of
-// their own: signals, the log and exit codes.
+// Package service is what the programs have in common that lineage starts and that run as services of their own: their
+// flags, signals, log and exit codes, a directory for what they need after a restart, the subjects and documents of both
+// sides of a NATS server, and the hiding of secrets in arguments as the history does it.
 package service
 
 import (

@@ -1,6 +1,4 @@
-// Package link is what the programs on both sides of a NATS server share: the flags of "lineage link",
-// the subjects, and the documents that hosts send.
-package link
+package service
 
 import (
 	"errors"
@@ -11,18 +9,16 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
-
-	"github.com/lineage-ebpf/lineage/cmd/lineage/export"
 )
 
-// Program is a separate binary, with dependencies that the daemon's binary must not have.
-const Program = "lineage-link"
+// LinkProgram is a separate binary, with dependencies that the daemon's binary must not have.
+const LinkProgram = "lineage-link"
 
-// Operator is the first argument of the program as -H with a group starts it.
-const Operator = "operator"
+// OperatorArg is the first argument of the program as -H with a group starts it.
+const OperatorArg = "operator"
 
-// Options are what the flags set.
-type Options struct {
+// LinkOptions are what the flags set.
+type LinkOptions struct {
 	Servers []string
 	Nkey    string
 	Creds   string
@@ -33,7 +29,7 @@ type Options struct {
 }
 
 // Flags adds the flags to a set.
-func (o *Options) Flags(f *pflag.FlagSet) {
+func (o *LinkOptions) Flags(f *pflag.FlagSet) {
 	o.Connection(f, "this host")
 	f.StringVar(&o.Name, "name", "", "the host's `NAME` in subjects (default the host name, with _ for each dot)")
 	f.StringVar(&o.Metrics, "metrics", "", "serve metrics of the link on this TCP `ADDRESS`, as 127.0.0.1:9751")
@@ -41,13 +37,13 @@ func (o *Options) Flags(f *pflag.FlagSet) {
 }
 
 // OperatorFlags adds those of an operator's command to a set.
-func (o *Options) OperatorFlags(f *pflag.FlagSet) {
+func (o *LinkOptions) OperatorFlags(f *pflag.FlagSet) {
 	o.Connection(f, "the operator")
 	f.StringVar(&o.Name, "name", "", "the operator's `NAME` in subjects for answers (default the user name)")
 }
 
 // Connection adds those of every client, with whose identity it is.
-func (o *Options) Connection(f *pflag.FlagSet, whose string) {
+func (o *LinkOptions) Connection(f *pflag.FlagSet, whose string) {
 	f.StringSliceVar(&o.Servers, "server", nil, "`URL,...` of NATS servers, as tls://nats.example.org:4222; nats:// only on this host")
 	f.StringVar(&o.Nkey, "nkey", "", "`FILE` with the seed of the nkey of "+whose)
 	f.StringVar(&o.Creds, "creds", "", "`FILE` with the JWT and the seed of "+whose+", in place of --nkey")
@@ -55,7 +51,7 @@ func (o *Options) Connection(f *pflag.FlagSet, whose string) {
 }
 
 // Check says what is wrong with the flags, without reading a file.
-func (o *Options) Check() error {
+func (o *LinkOptions) Check() error {
 	if len(o.Servers) == 0 {
 		return errors.New("--server is missing; give the URL of a NATS server")
 	}
@@ -79,7 +75,7 @@ func (o *Options) Check() error {
 	case o.Name != "" && !IsName(o.Name):
 		return fmt.Errorf("invalid --name %q: use at most %d letters, digits, - and _", o.Name, maxName)
 	case o.Metrics != "":
-		if err := export.CheckAddress(o.Metrics); err != nil {
+		if err := CheckAddress(o.Metrics); err != nil {
 			return fmt.Errorf("invalid --metrics %q: %w", o.Metrics, err)
 		}
 	}
@@ -87,7 +83,7 @@ func (o *Options) Check() error {
 }
 
 // Secure reports whether the servers are reached by TLS.
-func (o *Options) Secure() bool { return strings.HasPrefix(o.Servers[0], "tls:") }
+func (o *LinkOptions) Secure() bool { return strings.HasPrefix(o.Servers[0], "tls:") }
 
 // checkURL reports whether it is a URL with TLS. Without it others could read and change what is sent,
 // so the server must be on this host.

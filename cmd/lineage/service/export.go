@@ -1,6 +1,4 @@
-// Package export is the flags of "lineage export", which lineage describes and
-// lineage-export reads.
-package export
+package service
 
 import (
 	"errors"
@@ -14,14 +12,14 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Program is a separate binary, with dependencies that the daemon's binary must not have.
-const Program = "lineage-export"
+// ExportProgram is a separate binary, with dependencies that the daemon's binary must not have.
+const ExportProgram = "lineage-export"
 
-// Signals are what can be sent by OTLP.
-var Signals = []string{"traces", "logs"}
+// ExportSignals are what can be sent by OTLP.
+var ExportSignals = []string{"traces", "logs"}
 
-// Options are what the flags set.
-type Options struct {
+// ExportOptions are what the flags set.
+type ExportOptions struct {
 	OTLP       string
 	Signals    []string
 	OCSF       string
@@ -33,10 +31,10 @@ type Options struct {
 }
 
 // Flags adds the flags to a set.
-func (o *Options) Flags(f *pflag.FlagSet) {
+func (o *ExportOptions) Flags(f *pflag.FlagSet) {
 	f.StringVar(&o.OTLP, "otlp", "", "send by OTLP/HTTP to this base `URL`, as http://127.0.0.1:4318")
-	f.StringSliceVar(&o.Signals, "signals", Signals, "`SIGNAL,...` that --otlp sends: "+strings.Join(Signals, ", "))
-	f.Lookup("signals").DefValue = strings.Join(Signals, ",") // without brackets
+	f.StringSliceVar(&o.Signals, "signals", ExportSignals, "`SIGNAL,...` that --otlp sends: "+strings.Join(ExportSignals, ", "))
+	f.Lookup("signals").DefValue = strings.Join(ExportSignals, ",") // without brackets
 	f.StringVar(&o.OCSF, "ocsf", "", "append OCSF records to this `FILE`, one JSON object per line; - is stdout")
 	f.StringVar(&o.NATS, "nats", "", "store receipts, as this host, at the servers of this `@GROUP` of hosts.yaml")
 	f.StringVar(&o.CA, "ca", "", "`FILE` with the certificates that --otlp trusts, in place of the system's")
@@ -46,7 +44,7 @@ func (o *Options) Flags(f *pflag.FlagSet) {
 }
 
 // Check says what is wrong with the flags, without reading a file.
-func (o *Options) Check() error {
+func (o *ExportOptions) Check() error {
 	if o.OTLP == "" && o.OCSF == "" && o.NATS == "" && o.Metrics == "" {
 		return errors.New("nothing to export to: give one of --otlp, --ocsf, --nats and --metrics")
 	}
@@ -54,13 +52,13 @@ func (o *Options) Check() error {
 		return fmt.Errorf("invalid --nats %q: must be @GROUP", o.NATS)
 	}
 	if o.OTLP != "" {
-		if err := checkURL(o.OTLP); err != nil {
+		if err := exportCheckURL(o.OTLP); err != nil {
 			return fmt.Errorf("invalid --otlp %q: %w", o.OTLP, err)
 		}
 	}
 	for _, s := range o.Signals {
-		if !slices.Contains(Signals, s) {
-			return fmt.Errorf("invalid --signals %q: must be some of %s", s, strings.Join(Signals, ", "))
+		if !slices.Contains(ExportSignals, s) {
+			return fmt.Errorf("invalid --signals %q: must be some of %s", s, strings.Join(ExportSignals, ", "))
 		}
 	}
 	switch {
@@ -79,7 +77,7 @@ func (o *Options) Check() error {
 	return nil
 }
 
-func checkURL(text string) error {
+func exportCheckURL(text string) error {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil:
@@ -108,8 +106,8 @@ func CheckAddress(text string) error {
 	return nil
 }
 
-// Args are the flags that were given, in the form that the program reads.
-func Args(f *pflag.FlagSet) (args []string) {
+// ExportArgs are the flags that were given, in the form that the program reads.
+func ExportArgs(f *pflag.FlagSet) (args []string) {
 	f.VisitAll(func(flag *pflag.Flag) {
 		if !flag.Changed {
 			return

@@ -1,6 +1,4 @@
-// Package secrets hides secrets in arguments as the history does, in output that others
-// may read.
-package secrets
+package service
 
 import (
 	"context"
@@ -12,9 +10,9 @@ import (
 	"github.com/lineage-ebpf/lineage/enforcer/redact"
 )
 
-// Expressions returns the redact expressions of the daemon's policy, for redact.Argv. If
+// SecretExpressions returns the redact expressions of the daemon's policy, for redact.Argv. If
 // they are not known, the error says why, and nothing may be shown.
-func Expressions(ctx context.Context, c api.Client) (expressions []*regexp.Regexp, err error) {
+func SecretExpressions(ctx context.Context, c api.Client) (expressions []*regexp.Regexp, err error) {
 	p, err := c.Policy(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read which secrets the policy hides: %w", err)
@@ -36,15 +34,15 @@ func Expressions(ctx context.Context, c api.Client) (expressions []*regexp.Regex
 // Redactor returns a function that hides secrets in arguments as the daemon's history does.
 // If the policy's expressions are not known, it is nil with an error.
 func Redactor(ctx context.Context, c api.Client) (func(argv []string) []string, error) {
-	expressions, err := Expressions(ctx, c)
+	expressions, err := SecretExpressions(ctx, c)
 	if err != nil {
 		return nil, err
 	}
 	return redact.Remembering(func(argv []string) []string { return redact.Argv(argv, expressions...) }), nil
 }
 
-// HideIn hides secrets in the command lines of a receipt.
-func HideIn(d *api.Report, redact func(argv []string) []string) {
+// HideSecretsIn hides secrets in the command lines of a receipt.
+func HideSecretsIn(d *api.Report, redact func(argv []string) []string) {
 	for i := range d.Processes {
 		d.Processes[i].Argv = redact(d.Processes[i].Argv)
 	}

@@ -1,4 +1,4 @@
-package link
+package service
 
 import (
 	"time"
@@ -6,8 +6,8 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// Receipts is the stream that stores the receipts of all hosts: the subjects lin.h.*.receipt.
-const Receipts = "LIN_RECEIPTS"
+// ReceiptsStream is the stream that stores the receipts of all hosts: the subjects lin.h.*.receipt.
+const ReceiptsStream = "LIN_RECEIPTS"
 
 // HostsStream is the stream of the KV bucket LIN_HOSTS, which has a key for each host that is there.
 const HostsStream = "KV_LIN_HOSTS"
@@ -68,8 +68,8 @@ type Hosts struct {
 	Error string   `json:"error,omitempty"`
 }
 
-// Host is how a host is. Without an answer of its daemon the figures are 0, and Degraded says so.
-type Host struct {
+// LinkedHost is how a host is. Without an answer of its daemon the figures are 0, and Degraded says so.
+type LinkedHost struct {
 	api.Head
 	Host      string    `json:"host"`               // its name in subjects
 	Time      time.Time `json:"time"`               // of the host, when it said so

@@ -15,7 +15,6 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/follow"
-	"github.com/lineage-ebpf/lineage/cmd/lineage-export/metrics"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-link/bus"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/service"
@@ -64,7 +63,7 @@ func build(ctx context.Context, o *service.ExportOptions, socket string, log zer
 		}
 	}
 	if o.Metrics != "" {
-		if e.metrics, err = metrics.Listen(ctx, o.Metrics, socket, log); err != nil {
+		if e.metrics, err = listenMetrics(ctx, o.Metrics, socket, log); err != nil {
 			return nil, err
 		}
 	}

@@ -17,7 +17,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/lineage-ebpf/lineage/cmd/lineage-export/file"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/ocsf"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/otlp"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
@@ -88,10 +87,10 @@ func otlpClient(o *service.ExportOptions) (c otlp.Client, err error) {
 // SIGHUP, but need not: a renamed file is opened again anyway.
 func ocsfSink(path string) (record.Sink, error) {
 	if path == "-" {
-		return file.NewStream(os.Stdout, ocsf.New().Encode), nil
+		return newFileStream(os.Stdout, ocsf.New().Encode), nil
 	}
 	signal.Ignore(syscall.SIGHUP)
-	return file.New(path, ocsf.New().Encode)
+	return newFileSink(path, ocsf.New().Encode)
 }
 
 // httpClient trusts the system's certificates, or those in a file.

@@ -1,6 +1,6 @@
 //go:build linux
 
-package file
+package main
 
 import (
 	"bytes"
@@ -36,9 +36,9 @@ func batch(ids ...string) (all []*record.Record) {
 	return all
 }
 
-func open(t *testing.T, path string) *Sink {
+func open(t *testing.T, path string) *fileSink {
 	t.Helper()
-	s, err := New(path, numbered)
+	s, err := newFileSink(path, numbered)
 	require.NoError(t, err)
 	t.Cleanup(func() { s.Close() })
 	return s
@@ -125,7 +125,7 @@ func TestRefusedPaths(t *testing.T) {
 		if name == "no such file" {
 			path = filepath.Join(dir, "absent", "log")
 		}
-		s, err := New(path, numbered)
+		s, err := newFileSink(path, numbered)
 		if err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), path) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v, %v", name, s, err)
 		}
@@ -158,7 +158,7 @@ func TestSwapped(t *testing.T) {
 func TestTwoWriters(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	s := open(t, path)
-	if _, err := New(path, numbered); err == nil || !strings.Contains(err.Error(), "another exporter") {
+	if _, err := newFileSink(path, numbered); err == nil || !strings.Contains(err.Error(), "another exporter") {
 		t.Errorf("%v, want the second one refused", err)
 	}
 	s.Close()
@@ -202,7 +202,7 @@ func TestFullDisk(t *testing.T) {
 // and gets each line once when it reads again.
 func TestBlockedStream(t *testing.T) {
 	in, out := io.Pipe()
-	s := NewStream(out, numbered)
+	s := newFileStream(out, numbered)
 	for range 2 {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		if err := s.Deliver(ctx, batch("1", "2")); !errors.Is(err, context.DeadlineExceeded) {

@@ -1,7 +1,6 @@
 //go:build linux
 
-// Package file writes records as lines to a file, or to standard output.
-package file
+package main
 
 import (
 	"context"
@@ -19,22 +18,22 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
 )
 
-// Sink appends a line for each event. A batch is on disk when Deliver returns. A program that renames the
+// fileSink appends a line for each event. A batch is on disk when Deliver returns. A program that renames the
 // file, such as logrotate, need not send a signal: the next batch goes to a new file of the same name.
-type Sink struct {
+type fileSink struct {
 	lines
 	path string
 	out  *os.File // nil: not open
 }
 
-// New opens the file. An error is one that the user has to fix.
-func New(path string, encode record.Encoder) (*Sink, error) {
-	s := &Sink{lines: lines{encode: encode}, path: path}
+// newFileSink opens the file. An error is one that the user has to fix.
+func newFileSink(path string, encode record.Encoder) (*fileSink, error) {
+	s := &fileSink{lines: lines{encode: encode}, path: path}
 	return s, s.open()
 }
 
 // Close closes the file.
-func (s *Sink) Close() error {
+func (s *fileSink) Close() error {
 	if s.out == nil {
 		return nil
 	}
@@ -42,7 +41,7 @@ func (s *Sink) Close() error {
 }
 
 // Deliver writes the events of a batch: all of them, or none on an error.
-func (s *Sink) Deliver(_ context.Context, batch []*record.Record) error {
+func (s *fileSink) Deliver(_ context.Context, batch []*record.Record) error {
 	before, added := int64(-1), int64(0) // the size of the file; -1: nothing was written
 	err := s.write(batch, func(lines []byte) (err error) {
 		if before < 0 {
@@ -71,7 +70,7 @@ func (s *Sink) Deliver(_ context.Context, batch []*record.Record) error {
 }
 
 // begin returns the size of the file that has the name now.
-func (s *Sink) begin() (int64, error) {
+func (s *fileSink) begin() (int64, error) {
 	if err := s.reopen(); err != nil {
 		return -1, err
 	}
@@ -82,13 +81,13 @@ func (s *Sink) begin() (int64, error) {
 	return size, nil
 }
 
-func (s *Sink) drop() {
+func (s *fileSink) drop() {
 	s.out.Close()
 	s.out = nil
 }
 
 // reopen opens the file if it is not open, or another file has its name now.
-func (s *Sink) reopen() error {
+func (s *fileSink) reopen() error {
 	if s.out != nil {
 		named, err := os.Lstat(s.path)
 		open, err2 := s.out.Stat()
@@ -102,7 +101,7 @@ func (s *Sink) reopen() error {
 
 // open opens the file for appending, or makes it. A link, a pipe or a device, which another
 // user could have put in its place, is refused.
-func (s *Sink) open() error {
+func (s *fileSink) open() error {
 	const flags = os.O_RDWR | os.O_APPEND | os.O_CREATE | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
 	_, absent := os.Lstat(s.path)
 	f, err := os.OpenFile(s.path, flags, 0o640)
@@ -121,7 +120,7 @@ func (s *Sink) open() error {
 }
 
 // ready checks a file that was opened, takes its lock, and ends a line that a crash cut off.
-func (s *Sink) ready(f *os.File, made bool) error {
+func (s *fileSink) ready(f *os.File, made bool) error {
 	st, err := f.Stat()
 	switch {
 	case err != nil:

@@ -1,6 +1,6 @@
 //go:build linux
 
-package metrics
+package main
 
 import (
 	"context"
@@ -41,9 +41,9 @@ func newDaemon(socket string, answerIn time.Duration) *daemon {
 	return &daemon{socket, to, answerIn}
 }
 
-// Listen binds the address, and asks the daemon behind this socket whether it lets this user
+// listenMetrics binds the address, and asks the daemon behind this socket whether it lets this user
 // read its metrics: its refusal is an *api.Error. A daemon that does not run may come later.
-func Listen(ctx context.Context, address, socket string, log zerolog.Logger) (*service.Metrics, error) {
+func listenMetrics(ctx context.Context, address, socket string, log zerolog.Logger) (*service.Metrics, error) {
 	d := newDaemon(socket, answerIn)
 	if _, _, err := d.ask(ctx, ""); errors.As(err, new(*api.UnreachableError)) {
 		log.Warn().Err(err).Msg("the metrics cannot be read yet")

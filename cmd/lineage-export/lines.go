@@ -1,6 +1,6 @@
 //go:build linux
 
-package file
+package main
 
 import (
 	"bytes"
@@ -44,21 +44,21 @@ func (l *lines) write(batch []*record.Record, write func([]byte) error) error {
 	return write(l.buffer.Bytes())
 }
 
-// Stream writes lines to standard output, or any other stream that may block.
-type Stream struct {
+// fileStream writes lines to standard output, or any other stream that may block.
+type fileStream struct {
 	lines
 	out     io.Writer
 	writing chan error // not nil: a write has not returned
 }
 
-// NewStream makes a sink of a stream.
-func NewStream(out io.Writer, encode record.Encoder) *Stream {
-	return &Stream{lines: lines{encode: encode}, out: out}
+// newFileStream makes a sink of a stream.
+func newFileStream(out io.Writer, encode record.Encoder) *fileStream {
+	return &fileStream{lines: lines{encode: encode}, out: out}
 }
 
 // Deliver writes the events of a batch. If the reader of the stream does not read, it returns when
 // ctx is done; the write continues, and the next Deliver, with the same batch, waits for it.
-func (s *Stream) Deliver(ctx context.Context, batch []*record.Record) error {
+func (s *fileStream) Deliver(ctx context.Context, batch []*record.Record) error {
 	if s.writing == nil {
 		s.writing = make(chan error, 1)
 		go func(done chan<- error) {
@@ -78,4 +78,4 @@ func (s *Stream) Deliver(ctx context.Context, batch []*record.Record) error {
 }
 
 // Close does nothing: the stream belongs to the caller.
-func (s *Stream) Close() error { return nil }
+func (s *fileStream) Close() error { return nil }

@@ -15,7 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/follow"
-	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
 )
 
 // fileSink appends a line for each event. A batch is on disk when Deliver returns. A program that renames the
@@ -27,7 +26,7 @@ type fileSink struct {
 }
 
 // newFileSink opens the file. An error is one that the user has to fix.
-func newFileSink(path string, encode record.Encoder) (*fileSink, error) {
+func newFileSink(path string, encode follow.Encoder) (*fileSink, error) {
 	s := &fileSink{lines: lines{encode: encode}, path: path}
 	return s, s.open()
 }
@@ -41,7 +40,7 @@ func (s *fileSink) Close() error {
 }
 
 // Deliver writes the events of a batch: all of them, or none on an error.
-func (s *fileSink) Deliver(_ context.Context, batch []*record.Record) error {
+func (s *fileSink) Deliver(_ context.Context, batch []*follow.Record) error {
 	before, added := int64(-1), int64(0) // the size of the file; -1: nothing was written
 	err := s.write(batch, func(lines []byte) (err error) {
 		if before < 0 {

@@ -20,18 +20,18 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
+	"github.com/lineage-ebpf/lineage/cmd/lineage-export/follow"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // numbered encodes a record as its id.
-func numbered(r *record.Record) iter.Seq[record.Log] {
-	return slices.Values([]record.Log{{JSON: []byte(r.ID)}})
+func numbered(r *follow.Record) iter.Seq[follow.LogRecord] {
+	return slices.Values([]follow.LogRecord{{JSON: []byte(r.ID)}})
 }
 
-func batch(ids ...string) (all []*record.Record) {
+func batch(ids ...string) (all []*follow.Record) {
 	for _, id := range ids {
-		all = append(all, &record.Record{ID: id})
+		all = append(all, &follow.Record{ID: id})
 	}
 	return all
 }
@@ -44,7 +44,7 @@ func open(t *testing.T, path string) *fileSink {
 	return s
 }
 
-func deliver(t *testing.T, s record.Sink, ids ...string) {
+func deliver(t *testing.T, s follow.Sink, ids ...string) {
 	t.Helper()
 	require.NoError(t, s.Deliver(t.Context(), batch(ids...)))
 }

@@ -7,7 +7,7 @@ import (
 	"context"
 	"io"
 
-	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
+	"github.com/lineage-ebpf/lineage/cmd/lineage-export/follow"
 )
 
 // writeSize is how many bytes are gathered before a write.
@@ -15,7 +15,7 @@ const writeSize = 1 << 20
 
 // lines makes the lines of a batch.
 type lines struct {
-	encode record.Encoder
+	encode follow.Encoder
 	buffer bytes.Buffer
 }
 
@@ -23,7 +23,7 @@ type lines struct {
 func (l *lines) Name() string { return "ocsf" }
 
 // write writes the lines of a batch, some at a time: members decide how long all of them are.
-func (l *lines) write(batch []*record.Record, write func([]byte) error) error {
+func (l *lines) write(batch []*follow.Record, write func([]byte) error) error {
 	l.buffer.Reset()
 	for _, r := range batch {
 		for x := range l.encode(r) {
@@ -52,13 +52,13 @@ type fileStream struct {
 }
 
 // newFileStream makes a sink of a stream.
-func newFileStream(out io.Writer, encode record.Encoder) *fileStream {
+func newFileStream(out io.Writer, encode follow.Encoder) *fileStream {
 	return &fileStream{lines: lines{encode: encode}, out: out}
 }
 
 // Deliver writes the events of a batch. If the reader of the stream does not read, it returns when
 // ctx is done; the write continues, and the next Deliver, with the same batch, waits for it.
-func (s *fileStream) Deliver(ctx context.Context, batch []*record.Record) error {
+func (s *fileStream) Deliver(ctx context.Context, batch []*follow.Record) error {
 	if s.writing == nil {
 		s.writing = make(chan error, 1)
 		go func(done chan<- error) {

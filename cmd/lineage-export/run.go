@@ -15,7 +15,6 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/follow"
-	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-link/bus"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/service"
 )
@@ -87,8 +86,8 @@ func (e *exporter) run(ctx context.Context) error {
 }
 
 // host describes this host.
-func host() *record.Host {
-	h := &record.Host{Arch: runtime.GOARCH, Version: version}
+func host() *follow.Host {
+	h := &follow.Host{Arch: runtime.GOARCH, Version: version}
 	if b, err := os.ReadFile("/etc/machine-id"); err == nil {
 		h.ID = string(bytes.TrimSpace(b))
 	}

@@ -17,9 +17,9 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/lineage-ebpf/lineage/cmd/lineage-export/follow"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/ocsf"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/otlp"
-	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-link/bus"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/service"
@@ -27,7 +27,7 @@ import (
 
 // sinksOf makes a sink for each receiver. An error is about an option, or a file that an option
 // names.
-func sinksOf(o *service.ExportOptions, log zerolog.Logger) (all []record.Sink, err error) {
+func sinksOf(o *service.ExportOptions, log zerolog.Logger) (all []follow.Sink, err error) {
 	if o.OTLP != "" {
 		receiver, err := otlpClient(o)
 		if err != nil {
@@ -85,7 +85,7 @@ func otlpClient(o *service.ExportOptions) (c otlp.Client, err error) {
 
 // ocsfSink writes to standard output, or to a file. Programs that rotate files may send
 // SIGHUP, but need not: a renamed file is opened again anyway.
-func ocsfSink(path string) (record.Sink, error) {
+func ocsfSink(path string) (follow.Sink, error) {
 	if path == "-" {
 		return newFileStream(os.Stdout, ocsf.New().Encode), nil
 	}

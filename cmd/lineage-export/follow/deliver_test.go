@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
-
-	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
 )
 
 // busy is a sink that asks to wait once.
@@ -19,7 +17,7 @@ type busy struct {
 	later error
 }
 
-func (b *busy) Deliver(context.Context, []*record.Record) error {
+func (b *busy) Deliver(context.Context, []*Record) error {
 	err := b.later
 	b.later = nil
 	return err
@@ -45,7 +43,7 @@ func TestLater(t *testing.T) {
 			if says == "date" {
 				says = time.Now().Add(time.Minute).UTC().Format(http.TimeFormat)
 			}
-			f := &Follower{Sink: &busy{later: Retry(down, http.Header{"Retry-After": {says}})}, Store: &Store{}, Log: zerolog.Nop(), batch: []*record.Record{{}}}
+			f := &Follower{Sink: &busy{later: Retry(down, http.Header{"Retry-After": {says}})}, Store: &Store{}, Log: zerolog.Nop(), batch: []*Record{{}}}
 			began := time.Now()
 			if err := f.deliver(t.Context(), func() {}); !errors.Is(err, errAgain) {
 				t.Fatal(err)

@@ -1,5 +1,6 @@
-// Package follow reads the daemon's events from a cursor on and hands records of them to a
-// sink. The cursor moves when the sink has accepted them.
+// Package follow reads the daemon's events from a cursor on and hands records of them to a sink. The cursor moves when
+// the sink has accepted them. A record is one thing that happened, with everything that a receiver needs to understand
+// it.
 package follow
 
 import (
@@ -14,7 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/service"
 )
 
@@ -30,13 +30,13 @@ const (
 // Follower brings the events to one sink, in one goroutine. Its exported fields do not
 // change after Run.
 type Follower struct {
-	Sink  record.Sink
+	Sink  Sink
 	Dial  func(context.Context) (api.Client, error)
-	Host  *record.Host
+	Host  *Host
 	Store *Store
 	Log   zerolog.Logger
 
-	known     *record.Known
+	known     *Known
 	source    *source
 	at        place     // the last event that was read
 	acked     place     // the last event that the sink has accepted
@@ -44,7 +44,7 @@ type Follower struct {
 	from      place     // where this stream began to read; no boot: it was passed
 	gap       bool      // events were lost since this program started
 	unseen    time.Time // since then, sessions may have ended that no event reported; zero: looked for
-	batch     []*record.Record
+	batch     []*Record
 	lag       patience  // with the history, which may not have yet what the ring has lost
 	asking    patience  // with a daemon that does not answer
 	wrote     time.Time // the cursor
@@ -123,7 +123,7 @@ func (f *Follower) connect(ctx context.Context) error {
 	if f.known != nil {
 		f.known.From = f.source
 	}
-	q := api.EventsQuery{Types: record.Types, Compressed: true}
+	q := api.EventsQuery{Types: EventTypes, Compressed: true}
 	switch {
 	case f.at.Boot == "": // nothing was ever read
 		q.Snapshot = true
@@ -281,13 +281,13 @@ func (f *Follower) apply(e *api.Event) error {
 		e.Time = new(f.at.Time)
 	}
 	r, err := f.known.Take(e)
-	if r.Kind == record.End && err == nil {
+	if r.Kind == End && err == nil {
 		r.Report, err = f.source.report(e.Session)
 	}
 	if err != nil && !f.asking.over(f.at) {
 		return err
 	}
-	f.gap = f.gap || r.Kind == record.Lost
+	f.gap = f.gap || r.Kind == Lost
 	f.batch = append(f.batch, r)
 	return nil
 }
@@ -295,7 +295,7 @@ func (f *Follower) apply(e *api.Event) error {
 // of makes what is known that of a boot.
 func (f *Follower) of(boot string) {
 	if f.known == nil || f.known.Boot != boot {
-		f.known = record.New(f.Host, boot, f.source)
+		f.known = NewKnown(f.Host, boot, f.source)
 	}
 }
 

@@ -18,7 +18,6 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/apitest"
-	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
@@ -159,12 +158,12 @@ type list struct {
 	err     error
 	failed  int // batches
 	ids     map[string]int
-	records []*record.Record
+	records []*Record
 }
 
 func (l *list) Name() string { return "list" }
 func (l *list) Close() error { return nil }
-func (l *list) Deliver(_ context.Context, batch []*record.Record) error {
+func (l *list) Deliver(_ context.Context, batch []*Record) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err != nil {
@@ -192,7 +191,7 @@ func (l *list) pids() (all []int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, r := range l.records {
-		if r.Kind == record.Exit {
+		if r.Kind == Exit {
 			all = append(all, r.Process().PID)
 		}
 	}
@@ -207,7 +206,7 @@ func (l *list) tries() int {
 }
 
 // kinds are the kinds of the delivered records.
-func (l *list) kinds() (all []record.Kind) {
+func (l *list) kinds() (all []Kind) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, r := range l.records {
@@ -233,7 +232,7 @@ func follower(t *testing.T, d *daemon, l *list, dir string) (f *Follower, stop f
 	t.Helper()
 	store, err := OpenStore(dir)
 	require.NoError(t, err)
-	f = &Follower{Sink: l, Store: store, Host: &record.Host{ID: "h"}, Log: zerolog.Nop(),
+	f = &Follower{Sink: l, Store: store, Host: &Host{ID: "h"}, Log: zerolog.Nop(),
 		Dial: func(context.Context) (api.Client, error) { return d, nil }}
 	require.NoError(t, f.Open())
 	before := d.streams()
@@ -275,7 +274,7 @@ func TestOutage(t *testing.T) {
 	l.fail(nil)
 	require.Eventually(t, "rest", func() bool { return len(l.pids()) == 51 })
 	once(t, l)
-	if slices.Contains(l.kinds(), record.Lost) {
+	if slices.Contains(l.kinds(), Lost) {
 		t.Error("something is lost")
 	}
 }
@@ -292,7 +291,7 @@ func TestHistoryBehind(t *testing.T) {
 	require.Eventually(t, "wait", func() bool { return d.streams() > 2 })
 	d.forget(7, 8)
 	require.Eventually(t, "rest", func() bool { return len(l.pids()) == 4 })
-	if slices.Contains(l.kinds(), record.Lost) {
+	if slices.Contains(l.kinds(), Lost) {
 		t.Error("something is lost")
 	}
 }
@@ -373,7 +372,7 @@ func TestUnanswered(t *testing.T) {
 	d.add(fork(10), exit(10), func(e *api.Event) { e.Type, e.State, e.Reason = "session", api.StateEnded, "end" })
 	require.Eventually(t, "records", func() bool { l.mu.Lock(); defer l.mu.Unlock(); return len(l.records) == 3 })
 	for _, r := range l.records {
-		if r.Session.Name != "web" || r.Kind == record.End && r.Report == nil {
+		if r.Session.Name != "web" || r.Kind == End && r.Report == nil {
 			t.Errorf("%s: session %q, report %v", r.Kind, r.Session.Name, r.Report)
 		}
 	}
@@ -387,7 +386,7 @@ func TestLost(t *testing.T) {
 	require.Eventually(t, "exit", func() bool { return len(l.pids()) == 1 })
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.records[1].Kind != record.Lost || l.records[1].Event.Count != 5 {
+	if l.records[1].Kind != Lost || l.records[1].Event.Count != 5 {
 		t.Errorf("%+v", l.records[1])
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"testing"
 
-	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
@@ -27,7 +26,7 @@ func TestCursorWhileRunning(t *testing.T) {
 func TestStop(t *testing.T) {
 	d, l := newDaemon(t), &list{}
 	f := looking(t, d)
-	f.Sink, f.batch = l, []*record.Record{{ID: "last"}}
+	f.Sink, f.batch = l, []*Record{{ID: "last"}}
 	stopped, cancel := context.WithCancel(t.Context())
 	cancel()
 	f.Run(stopped)

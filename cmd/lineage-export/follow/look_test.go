@@ -9,7 +9,6 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/apitest"
-	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
@@ -52,7 +51,7 @@ func TestOverlooked(t *testing.T) {
 			got := ""
 			for _, r := range f.batch[2:] {
 				got += r.Event.Reason
-				if r.Kind != record.End || r.Session.Ended == nil || r.Time.IsZero() {
+				if r.Kind != End || r.Session.Ended == nil || r.Time.IsZero() {
 					t.Errorf("%s of %+v at %v", r.Kind, r.Session, r.Time)
 				}
 			}
@@ -64,7 +63,7 @@ func TestOverlooked(t *testing.T) {
 // looking is a follower that is connected, but does not run.
 func looking(t *testing.T, d *daemon) *Follower {
 	t.Helper()
-	f := &Follower{Sink: &list{}, Store: &Store{}, Host: &record.Host{ID: "h"}, Log: zerolog.Nop()}
+	f := &Follower{Sink: &list{}, Store: &Store{}, Host: &Host{ID: "h"}, Log: zerolog.Nop()}
 	var err error
 	f.source, err = newSource(t.Context(), d)
 	require.NoError(t, err)
@@ -128,7 +127,7 @@ func TestBusyCalls(t *testing.T) {
 			t.Errorf("look %d: %d reports, want %d", i, len(f.batch), step.reports)
 		}
 		for _, r := range f.batch {
-			if r.Kind != record.Busy || r.Session == nil || r.Call.Commands[0].Argv[1] != "[redacted]" {
+			if r.Kind != Busy || r.Session == nil || r.Call.Commands[0].Argv[1] != "[redacted]" {
 				t.Errorf("look %d: %+v", i, r)
 			}
 		}

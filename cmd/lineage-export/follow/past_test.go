@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
@@ -52,7 +51,7 @@ func TestReboot(t *testing.T) {
 		stop()
 		var ends []string
 		for _, r := range l.records {
-			if r.Kind == record.Exit {
+			if r.Kind == Exit {
 				ends = append(ends, fmt.Sprint(r.Boot == "before", r.Process().PID))
 			}
 		}
@@ -81,7 +80,7 @@ func TestSilentEnds(t *testing.T) {
 	once(t, l)
 	got := ""
 	for _, r := range l.records {
-		if r.Kind == record.End {
+		if r.Kind == End {
 			got += r.Session.ID + " " + r.Session.EndReason + fmt.Sprintln("", r.Boot == "before")
 		}
 	}
@@ -97,7 +96,7 @@ func TestLostFirst(t *testing.T) {
 	})
 	follower(t, d, l, dir)
 	require.Eventually(t, "record", func() bool { l.mu.Lock(); defer l.mu.Unlock(); return len(l.records) > 0 })
-	if r := l.records[0]; r.Kind != record.Lost || time.Since(r.Time) > time.Minute {
+	if r := l.records[0]; r.Kind != Lost || time.Since(r.Time) > time.Minute {
 		t.Errorf("%s at %v", r.Kind, r.Time)
 	}
 }

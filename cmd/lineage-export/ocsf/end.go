@@ -7,11 +7,11 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
+	"github.com/lineage-ebpf/lineage/cmd/lineage-export/follow"
 )
 
 // end is the events of an end: its receipt, each process that was alive when it began, and findings.
-func (e *Encoder) end(r *record.Record) iter.Seq[*event] {
+func (e *Encoder) end(r *follow.Record) iter.Seq[*event] {
 	return func(yield func(*event) bool) {
 		if !yield(e.receipt(r)) || r.Report == nil {
 			return
@@ -30,9 +30,9 @@ func (e *Encoder) end(r *record.Record) iter.Seq[*event] {
 }
 
 // remediate begins an event of an end.
-func (e *Encoder) remediate(r *record.Record, s severity, uid, code, message string) *event {
+func (e *Encoder) remediate(r *follow.Record, s severity, uid, code, message string) *event {
 	v := newEvent(r, evicted, s, uid, code, message)
-	v.CommandUID = record.DerivedID("end", r.Host.ID, r.Boot, r.Session.ID)
+	v.CommandUID = follow.DerivedID("end", r.Host.ID, r.Boot, r.Session.ID)
 	v.Remediation = &remediation{"end the session, with SIGKILL for what does not exit in the grace period"}
 	v.Actor = &actor{AppName: "lineage"}
 	if by := endedBy(r); by != nil {
@@ -44,7 +44,7 @@ func (e *Encoder) remediate(r *record.Record, s severity, uid, code, message str
 	return v
 }
 
-func endedBy(r *record.Record) *api.Caller {
+func endedBy(r *follow.Record) *api.Caller {
 	if r.Report == nil {
 		return nil
 	}
@@ -68,7 +68,7 @@ type receipt struct {
 }
 
 // receipt is the event of the end as a whole. Its process is the root of the session.
-func (e *Encoder) receipt(r *record.Record) *event {
+func (e *Encoder) receipt(r *follow.Record) *event {
 	d := cmp.Or(r.Report, new(api.Report))
 	reason := cmp.Or(d.EndReason, r.Session.EndReason)
 	result, s := resultOf(d, reason)
@@ -124,7 +124,7 @@ var outcomes = map[api.OutcomeKind]struct {
 }
 
 // outcome is the event of one process of an end.
-func (e *Encoder) outcome(r *record.Record, o *api.Outcome) *event {
+func (e *Encoder) outcome(r *follow.Record, o *api.Outcome) *event {
 	is, known := outcomes[o.Outcome]
 	if !known {
 		is.id, is.name = 99, cmp.Or(capital(string(o.Outcome)), "Other")
@@ -133,7 +133,7 @@ func (e *Encoder) outcome(r *record.Record, o *api.Outcome) *event {
 	if o.Outcome == api.OutcomeLeft {
 		s = high
 	}
-	v := e.remediate(r, s, record.DerivedID("outcome", r.ID, o.Ref), "outcome", outcomeMessage(r, o))
+	v := e.remediate(r, s, follow.DerivedID("outcome", r.ID, o.Ref), "outcome", outcomeMessage(r, o))
 	detail := is.detail
 	if o.Why != "" {
 		detail = strings.TrimPrefix(detail+": "+o.Why, ": ")
@@ -152,7 +152,7 @@ func (e *Encoder) outcome(r *record.Record, o *api.Outcome) *event {
 }
 
 // evident is a process that a finding names, in short: a finding may name many.
-func (e *Encoder) evident(v *event, r *record.Record, ref api.Ref, comm string, argv []string) *process {
+func (e *Encoder) evident(v *event, r *follow.Record, ref api.Ref, comm string, argv []string) *process {
 	d := e.member(v, r, ref, comm, argv)
 	d.Parent, d.Ancestry = nil, nil
 	v.cut(&d.CmdLine, maxShortArgs)
@@ -160,7 +160,7 @@ func (e *Encoder) evident(v *event, r *record.Record, ref api.Ref, comm string, 
 }
 
 // member is a process of the session: as events described it, else as the daemon names it.
-func (e *Encoder) member(v *event, r *record.Record, ref api.Ref, comm string, argv []string) *process {
+func (e *Encoder) member(v *event, r *follow.Record, ref api.Ref, comm string, argv []string) *process {
 	if p := r.Known.Process(ref); p != nil {
 		return e.process(v, r, p)
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
-	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
+	"github.com/lineage-ebpf/lineage/cmd/lineage-export/follow"
 )
 
 // callCommand is how many columns a command has in the finding of a call.
@@ -39,7 +39,7 @@ var budgets = map[string]string{
 }
 
 // found are the findings of an end.
-func (e *Encoder) found(r *record.Record) []*event {
+func (e *Encoder) found(r *follow.Record) []*event {
 	all := append(e.leftovers(r), e.budget(r)...)
 	for i := range r.Report.Brokered {
 		all = append(all, e.brokered(r, &r.Report.Brokered[i])...)
@@ -48,10 +48,10 @@ func (e *Encoder) found(r *record.Record) []*event {
 }
 
 // find begins a finding. subject tells the findings of one rule apart.
-func find(r *record.Record, a activity, s severity, rule rule, message string, subject ...any) *event {
+func find(r *follow.Record, a activity, s severity, rule rule, message string, subject ...any) *event {
 	key := append([]any{"finding", rule.uid, r.Host.ID, r.Boot}, subject...)
-	uid := record.DerivedID(key...)
-	v := newEvent(r, a, s, record.DerivedID("finding", r.ID, uid, a.id), rule.uid, message)
+	uid := follow.DerivedID(key...)
+	v := newEvent(r, a, s, follow.DerivedID("finding", r.ID, uid, a.id), rule.uid, message)
 	v.FindingInfo = &findingInfo{
 		UID: uid, Title: rule.title, Desc: message, Types: []string{rule.about}, CreatedTime: v.Time,
 		Analytic: analytic{UID: rule.uid, Name: rule.title, TypeID: 1, Type: "Rule"},
@@ -64,7 +64,7 @@ func find(r *record.Record, a activity, s severity, rule rule, message string, s
 }
 
 // leftovers is the finding of members that outlived the root and had to be signalled by an end.
-func (e *Encoder) leftovers(r *record.Record) []*event {
+func (e *Encoder) leftovers(r *follow.Record) []*event {
 	left := slices.DeleteFunc(slices.Clone(r.Report.Processes), func(o api.Outcome) bool {
 		return !o.Leftover || o.Outcome == api.OutcomeSelf
 	})
@@ -76,7 +76,7 @@ func (e *Encoder) leftovers(r *record.Record) []*event {
 }
 
 // present is the findings of members that are alive while the root is gone, and of work that was handed to others.
-func (e *Encoder) present(r *record.Record) []*event {
+func (e *Encoder) present(r *follow.Record) []*event {
 	var left []api.Outcome
 	for _, o := range r.Orphans {
 		if o.Why == api.WhyLeftover && !o.Kept {
@@ -92,7 +92,7 @@ func (e *Encoder) present(r *record.Record) []*event {
 	return all
 }
 
-func (e *Encoder) leftBehind(r *record.Record, s severity, left []api.Outcome, now string) []*event {
+func (e *Encoder) leftBehind(r *follow.Record, s severity, left []api.Outcome, now string) []*event {
 	n := len(left)
 	if n == 0 {
 		return nil
@@ -111,7 +111,7 @@ func (e *Encoder) leftBehind(r *record.Record, s severity, left []api.Outcome, n
 }
 
 // budget is the finding of a session that ended over a limit, or would have, were the policy enforced.
-func (e *Encoder) budget(r *record.Record) (all []*event) {
+func (e *Encoder) budget(r *follow.Record) (all []*event) {
 	crossed := func(reason, what string) {
 		limit, is := budgets[reason]
 		if !is {
@@ -135,7 +135,7 @@ func (e *Encoder) budget(r *record.Record) (all []*event) {
 
 // brokered is the finding of work that a member asked another daemon for, and of which no
 // process was found.
-func (e *Encoder) brokered(r *record.Record, b *api.Brokered) []*event {
+func (e *Encoder) brokered(r *follow.Record, b *api.Brokered) []*event {
 	if b.State != "unattributed" {
 		return nil
 	}
@@ -157,7 +157,7 @@ func (e *Encoder) brokered(r *record.Record, b *api.Brokered) []*event {
 }
 
 // crossing is the finding of a signal that kills or stops, from a member to a process outside.
-func (e *Encoder) crossing(r *record.Record) []*event {
+func (e *Encoder) crossing(r *follow.Record) []*event {
 	x, p := r.Event.Crossing, r.Process()
 	if x == nil || x.To == nil {
 		return nil
@@ -174,7 +174,7 @@ func (e *Encoder) crossing(r *record.Record) []*event {
 }
 
 // busy is the finding of processes that use the CPU long after the tool call that started them is over.
-func (e *Encoder) busy(r *record.Record) *event {
+func (e *Encoder) busy(r *follow.Record) *event {
 	c := r.Call
 	message := fmt.Sprintf("%s: %s", sessionName(r), display.Left(c, r.Time, callCommand))
 	v := find(r, created, medium, busyRule, message, r.Session.ID, c.Calls[0].Agent, c.Calls[0].ID)
@@ -184,7 +184,7 @@ func (e *Encoder) busy(r *record.Record) *event {
 }
 
 // health is the findings of a change of the daemon's status.
-func health(r *record.Record) (all []*event) {
+func health(r *follow.Record) (all []*event) {
 	now, before := r.Status, r.Before
 	if before == nil {
 		before = &api.Status{Level: now.Level}

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
+	"github.com/lineage-ebpf/lineage/cmd/lineage-export/follow"
 	"github.com/lineage-ebpf/lineage/internal/ocsf"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
@@ -41,7 +41,7 @@ func TestHostile(t *testing.T) {
 		s := storyOf(session)
 		refs := []api.Ref{agentRef}
 		now := 110 * second
-		var all []*record.Record
+		var all []*follow.Record
 		for range rapid.IntRange(1, 60).Draw(t, "events") {
 			now += uint64(rapid.IntRange(1, 1e9).Draw(t, "later"))
 			p := &api.Process{Ref: rapid.SampledFrom(refs).Draw(t, "of"), Session: "k3x9q2", Comm: hostile(t, "comm")}
@@ -98,7 +98,7 @@ func receiptOf(t *rapid.T, refs []api.Ref) *api.Report {
 	return d
 }
 
-func check(t *rapid.T, all []*record.Record) {
+func check(t *rapid.T, all []*follow.Record) {
 	e, again := newEncoder(), newEncoder()
 	ids := make(map[string]string)
 	for _, r := range all {
@@ -134,7 +134,7 @@ func TestLineBound(t *testing.T) {
 	s := newStory()
 	var left []api.Orphan
 	var outcomes []api.Outcome
-	longest := func(r *record.Record) {
+	longest := func(r *follow.Record) {
 		for _, v := range encoded(newEncoder(), r) {
 			if len(v.JSON) > 256<<10 {
 				t.Errorf("%s: a line of %d bytes", v.Line[:40], len(v.JSON))
@@ -162,8 +162,8 @@ func TestLineBound(t *testing.T) {
 		outcomes = append(outcomes, api.Outcome{Ref: ref, Comm: word(15), Argv: []string{word(4000)}, Leftover: true, Outcome: api.OutcomeLeft})
 		creator = ref
 	}
-	for _, known := range []*record.Known{nil, s.k} {
-		longest(&record.Record{ID: "left", Kind: record.Orphans, Host: sampleHost, Time: *at(1), Session: &record.SessionInfo{Session: *sampleSession()}, Orphans: left, Known: known})
+	for _, known := range []*follow.Known{nil, s.k} {
+		longest(&follow.Record{ID: "left", Kind: follow.Orphans, Host: sampleHost, Time: *at(1), Session: &follow.SessionInfo{Session: *sampleSession()}, Orphans: left, Known: known})
 	}
 	end := s.event(200*second, "session", api.Event{Session: "k3x9q2", State: api.StateEnded})
 	end.Report = &api.Report{Verdict: api.VerdictLeft, Processes: outcomes}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
-	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
+	"github.com/lineage-ebpf/lineage/cmd/lineage-export/follow"
 )
 
 // commandBytes bounds a command in a message.
@@ -15,27 +15,27 @@ const commandBytes = 160
 
 // The messages: one line each, safe to print.
 
-func launchMessage(r *record.Record) string {
+func launchMessage(r *follow.Record) string {
 	p := r.Process()
-	if r.Kind == record.Exec {
+	if r.Kind == follow.Exec {
 		return fmt.Sprintf("%s executed %s%s", named(was(r)), command(p), ofSession(r))
 	}
 	return fmt.Sprintf("%s forked process %d%s", named(known(r, p.Creator)), p.PID, ofSession(r))
 }
 
-func setUserMessage(r *record.Record, v *event) string {
+func setUserMessage(r *follow.Record, v *event) string {
 	now, before := userName(v.Process.User), userName(v.Actor.Process.User)
 	return fmt.Sprintf("%s became user %s, before %s%s", named(r.Process()), now, before, ofSession(r))
 }
 
 func userName(u *account) string { return display.Text(cmp.Or(u.Name, u.UID)) }
 
-func exitMessage(r *record.Record) string {
+func exitMessage(r *follow.Record) string {
 	how := display.Exited(r.Process(), "was killed by ", "exited with code ")
 	return fmt.Sprintf("%s %s%s", named(r.Process()), how, ofSession(r))
 }
 
-func endMessage(r *record.Record, reason string) string {
+func endMessage(r *follow.Record, reason string) string {
 	d := r.Report
 	s := sessionName(r) + " ended"
 	if reason != "" {
@@ -51,7 +51,7 @@ func endMessage(r *record.Record, reason string) string {
 	return s
 }
 
-func outcomeMessage(r *record.Record, o *api.Outcome) string {
+func outcomeMessage(r *follow.Record, o *api.Outcome) string {
 	what := strings.TrimSpace(outcomes[o.Outcome].detail)
 	if what == "" {
 		what = "outcome " + display.Text(string(o.Outcome))
@@ -101,9 +101,9 @@ func nameOf(p api.Ref, comm string) string {
 	return fmt.Sprintf("%s (%d)", display.Text(comm), p.PID)
 }
 
-func ofSession(r *record.Record) string { return " in " + sessionName(r) }
+func ofSession(r *follow.Record) string { return " in " + sessionName(r) }
 
-func sessionName(r *record.Record) string {
+func sessionName(r *follow.Record) string {
 	if r.Session == nil {
 		return "no session"
 	}

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
+	"github.com/lineage-ebpf/lineage/cmd/lineage-export/follow"
 )
 
 // Version is that of the schema.
@@ -73,11 +73,11 @@ var severities = [...]struct {
 	otel int // OpenTelemetry's number
 }{informational: {"Informational", 9}, low: {"Low", 9}, medium: {"Medium", 13}, high: {"High", 17}}
 
-// Encode is a [record.Encoder]: a record that OCSF has no event for gives none.
-func (e *Encoder) Encode(r *record.Record) iter.Seq[record.Log] {
-	return func(yield func(record.Log) bool) {
+// Encode is a [follow.Encoder]: a record that OCSF has no event for gives none.
+func (e *Encoder) Encode(r *follow.Record) iter.Seq[follow.LogRecord] {
+	return func(yield func(follow.LogRecord) bool) {
 		for v := range e.events(r) {
-			if !yield(record.Log{Severity: severities[v.SeverityID].otel, Line: v.Message, JSON: encode(v)}) {
+			if !yield(follow.LogRecord{Severity: severities[v.SeverityID].otel, Line: v.Message, JSON: encode(v)}) {
 				return
 			}
 		}
@@ -85,27 +85,27 @@ func (e *Encoder) Encode(r *record.Record) iter.Seq[record.Log] {
 }
 
 // events are the events of a record.
-func (e *Encoder) events(r *record.Record) iter.Seq[*event] {
+func (e *Encoder) events(r *follow.Record) iter.Seq[*event] {
 	var all []*event
 	switch r.Kind {
-	case record.Fork, record.Exec:
+	case follow.Fork, follow.Exec:
 		all = append(all, e.launch(r))
 		if changed(r) {
 			all = append(all, e.setUser(r))
 		}
-	case record.Exit:
+	case follow.Exit:
 		all = append(all, e.exit(r))
-	case record.Lost:
+	case follow.Lost:
 		all = append(all, lostEvents(r))
-	case record.End:
+	case follow.End:
 		return e.end(r)
-	case record.Status:
+	case follow.Status:
 		all = health(r)
-	case record.Orphans:
+	case follow.Orphans:
 		all = e.present(r)
-	case record.Busy:
+	case follow.Busy:
 		all = append(all, e.busy(r))
-	case record.Crossing:
+	case follow.Crossing:
 		all = e.crossing(r)
 	}
 	return slices.Values(all)
@@ -123,7 +123,7 @@ func encode(v *event) []byte {
 
 // newEvent begins an event of a record. Uid distinguishes those of one record; code is
 // lineage's word for what happened.
-func newEvent(r *record.Record, a activity, s severity, uid, code, message string) *event {
+func newEvent(r *follow.Record, a activity, s severity, uid, code, message string) *event {
 	v := &event{
 		Time: millis(r.Time), Message: message,
 		ClassUID: a.uid, ClassName: a.class.name, CategoryUID: a.categoryUID, CategoryName: a.category,
@@ -142,7 +142,7 @@ func newEvent(r *record.Record, a activity, s severity, uid, code, message strin
 		v.Metadata.Sequence = uint64(r.Event.Seq)
 	}
 	if s := r.Session; s != nil {
-		v.Metadata.CorrelationUID = record.SessionUID(r, s.ID)
+		v.Metadata.CorrelationUID = follow.SessionUID(r, s.ID)
 		v.Unmapped.Lineage.Session = sessionOf(r)
 		if s.Rule != "" {
 			v.Unmapped.AIAgent = &aiAgent{UID: s.Rule, Name: s.Rule, InstanceUID: v.Metadata.CorrelationUID}
@@ -152,10 +152,10 @@ func newEvent(r *record.Record, a activity, s severity, uid, code, message strin
 }
 
 // sessionOf is the session of a record.
-func sessionOf(r *record.Record) *session {
+func sessionOf(r *follow.Record) *session {
 	s := r.Session
 	d := &session{
-		ID: s.ID, UID: record.SessionUID(r, s.ID), Name: s.Name, Rule: s.Rule, Parent: s.Parent, Brokered: s.BrokeredBy,
+		ID: s.ID, UID: follow.SessionUID(r, s.ID), Name: s.Name, Rule: s.Rule, Parent: s.Parent, Brokered: s.BrokeredBy,
 	}
 	if !s.Unknown {
 		d.UserUID = number(s.UID)
@@ -170,7 +170,7 @@ func sessionOf(r *record.Record) *session {
 }
 
 // lostEvents says that events are missing.
-func lostEvents(r *record.Record) *event {
+func lostEvents(r *follow.Record) *event {
 	x := r.Event
 	v := newEvent(r, missed, low, r.ID, "lost", lostMessage(x))
 	v.Count = x.Count

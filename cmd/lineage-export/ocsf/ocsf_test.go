@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
+	"github.com/lineage-ebpf/lineage/cmd/lineage-export/follow"
 	"github.com/lineage-ebpf/lineage/internal/ocsf"
 	"github.com/lineage-ebpf/lineage/internal/page"
 	"github.com/lineage-ebpf/lineage/internal/require"
@@ -98,8 +98,8 @@ func addRows(t *testing.T, table *page.Table, comments map[string]string, path, 
 
 // TestNothing: records that OCSF has no event for give none.
 func TestNothing(t *testing.T) {
-	for _, k := range []record.Kind{record.Reparent, record.Listen, record.Unlisten, record.Session} {
-		if logs := encoded(New(), &record.Record{Kind: k, Host: sampleHost}); len(logs) > 0 {
+	for _, k := range []follow.Kind{follow.Reparent, follow.Listen, follow.Unlisten, follow.Session} {
+		if logs := encoded(New(), &follow.Record{Kind: k, Host: sampleHost}); len(logs) > 0 {
 			t.Errorf("%s gives %s", k, logs[0].JSON)
 		}
 	}
@@ -108,7 +108,7 @@ func TestNothing(t *testing.T) {
 // TestHealth: a condition that is over closes the finding that it opened.
 func TestHealth(t *testing.T) {
 	for _, s := range samples() {
-		if s.Kind != record.Status {
+		if s.Kind != follow.Status {
 			continue
 		}
 		over := *s.Record
@@ -126,7 +126,7 @@ func TestHealth(t *testing.T) {
 }
 
 // events are the events of a record, read back.
-func events(t *testing.T, r *record.Record) (all []event) {
+func events(t *testing.T, r *follow.Record) (all []event) {
 	t.Helper()
 	for _, l := range encoded(newEncoder(), r) {
 		if err := ocsf.Validate(l.JSON); err != nil {
@@ -168,7 +168,7 @@ func TestOrderly(t *testing.T) {
 }
 
 // ended is the record of an end that was asked for, with a receipt of some processes.
-func ended(processes ...api.Outcome) *record.Record {
+func ended(processes ...api.Outcome) *follow.Record {
 	r := newStory().event(300*second, "session", api.Event{Session: "k3x9q2", State: api.StateEnded, Reason: "end"})
 	r.Report = &api.Report{Session: "k3x9q2", State: api.StateEnded, EndReason: "end", Verdict: api.VerdictClean, Processes: processes}
 	return r

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
+	"github.com/lineage-ebpf/lineage/cmd/lineage-export/follow"
 )
 
 // The bounds of the ancestry of an event, and of each command line in it and in a finding: a chain of
@@ -42,10 +42,10 @@ type lineageFields struct {
 
 // launch is the event of a fork, or of an exec. Its actor is the creator, or the process
 // with the program that it ran before.
-func (e *Encoder) launch(r *record.Record) *event {
+func (e *Encoder) launch(r *follow.Record) *event {
 	v := newEvent(r, launched, informational, r.ID, string(r.Kind), launchMessage(r))
 	e.describe(v, r)
-	if r.Kind == record.Exec {
+	if r.Kind == follow.Exec {
 		v.LaunchTypeID, v.LaunchType = 3, "Exec"
 		v.Actor.Process = e.image(r, was(r))
 		return v
@@ -56,18 +56,18 @@ func (e *Encoder) launch(r *record.Record) *event {
 }
 
 // was is the process of an exec before it.
-func was(r *record.Record) *api.Process {
+func was(r *follow.Record) *api.Process {
 	p := &api.Process{Ref: r.Process().Ref, Started: r.Process().Started}
 	if w := r.Event.Was; w != nil {
 		p.Comm, p.Exe, p.UID = w.Comm, w.Exe, w.UID
-		args, cut := record.Cut(strings.Join(w.Argv, " "), record.MaxArgs)
+		args, cut := follow.CutArgs(strings.Join(w.Argv, " "), follow.MaxArgs)
 		p.Argv, p.ArgvTruncated = []string{args}, cut || w.ArgvTruncated
 	}
 	return p
 }
 
 // known is a process as it was read last, or by its identity alone; nil stays nil.
-func known(r *record.Record, ref *api.Ref) *api.Process {
+func known(r *follow.Record, ref *api.Ref) *api.Process {
 	if ref == nil {
 		return nil
 	}
@@ -76,15 +76,15 @@ func known(r *record.Record, ref *api.Ref) *api.Process {
 
 // changed reports whether a process has another effective user since its last program began: it
 // executed a set-user-ID program, or called setuid before.
-func changed(r *record.Record) bool {
+func changed(r *follow.Record) bool {
 	w, p := r.Event.Was, r.Process()
 	return w != nil && w.UID != nil && p.UID != nil && *w.UID != *p.UID
 }
 
 // setUser is the event of a process that has another user. Its actor is the process with the
 // program and the user that it had before.
-func (e *Encoder) setUser(r *record.Record) *event {
-	v := newEvent(r, setUserID, informational, record.DerivedID("setuid", r.ID), "setuid", "")
+func (e *Encoder) setUser(r *follow.Record) *event {
+	v := newEvent(r, setUserID, informational, follow.DerivedID("setuid", r.ID), "setuid", "")
 	e.describe(v, r)
 	v.Actor.Process = e.image(r, was(r))
 	v.Message = setUserMessage(r, v)
@@ -93,7 +93,7 @@ func (e *Encoder) setUser(r *record.Record) *event {
 
 // exit is the event of the exit of a process's last thread. OCSF wants the process as its own
 // actor where it exits on its own, and where the origin of a signal is unknown.
-func (e *Encoder) exit(r *record.Record) *event {
+func (e *Encoder) exit(r *follow.Record) *event {
 	p := r.Process()
 	v := newEvent(r, terminated, informational, r.ID, string(r.Kind), exitMessage(r))
 	e.describe(v, r)
@@ -105,7 +105,7 @@ func (e *Encoder) exit(r *record.Record) *event {
 }
 
 // killed adds who sent the signal that a process died of.
-func (e *Encoder) killed(v *event, r *record.Record) {
+func (e *Encoder) killed(v *event, r *follow.Record) {
 	k := r.Process().Killer
 	if k == nil {
 		return
@@ -116,7 +116,7 @@ func (e *Encoder) killed(v *event, r *record.Record) {
 	if by == nil {
 		return
 	}
-	s.Process, s.Session = &processRef{UID: record.ProcessUID(r, by.Ref), PID: by.PID, Name: by.Comm}, by.Session
+	s.Process, s.Session = &processRef{UID: follow.ProcessUID(r, by.Ref), PID: by.PID, Name: by.Comm}, by.Session
 	if by.Ref == r.Process().Ref {
 		return
 	}
@@ -128,7 +128,7 @@ func (e *Encoder) killed(v *event, r *record.Record) {
 }
 
 // describe adds what every event of a process has.
-func (e *Encoder) describe(v *event, r *record.Record) {
+func (e *Encoder) describe(v *event, r *follow.Record) {
 	p := r.Process()
 	v.Actor = &actor{AppUID: v.Metadata.CorrelationUID}
 	if r.Session != nil {
@@ -140,7 +140,7 @@ func (e *Encoder) describe(v *event, r *record.Record) {
 	if p.Evidence != nil {
 		x.Evidence, x.Confidence = p.Evidence.Kind, p.Evidence.Confidence
 	}
-	if at := r.Span(); at.TraceID != (record.TraceID{}) {
+	if at := r.Span(); at.TraceID != (follow.TraceID{}) {
 		x.Trace = &trace{at.TraceID.String(), at.SpanID.String(), p.Trace != nil && p.Trace.TraceID == at.TraceID.String()}
 	}
 	for _, c := range p.Calls {
@@ -157,11 +157,11 @@ func containerOf(c *api.Container) *container {
 }
 
 // process is a process with its parent and its ancestors, for an event, which says if something was cut.
-func (e *Encoder) process(v *event, r *record.Record, p *api.Process) *process {
+func (e *Encoder) process(v *event, r *follow.Record, p *api.Process) *process {
 	d := e.image(r, p)
 	v.Metadata.IsTruncated = v.Metadata.IsTruncated || p.ArgvTruncated
-	if r.Kind != record.Exec { // that has told all of it
-		v.cut(&d.CmdLine, record.MaxArgs)
+	if r.Kind != follow.Exec { // that has told all of it
+		v.cut(&d.CmdLine, follow.MaxArgs)
 	}
 	d.Container = containerOf(p.Container)
 	if p.Exited != nil {
@@ -188,24 +188,24 @@ func (e *Encoder) process(v *event, r *record.Record, p *api.Process) *process {
 // cut cuts a command line of an event.
 func (v *event) cut(args *string, room int) {
 	var cut bool
-	*args, cut = record.Cut(*args, room)
+	*args, cut = follow.CutArgs(*args, room)
 	v.Metadata.IsTruncated = v.Metadata.IsTruncated || cut
 }
 
 // creatorOf is the process that forked p; nil: not known.
-func creatorOf(r *record.Record, p *api.Process) *processRef {
+func creatorOf(r *follow.Record, p *api.Process) *processRef {
 	if p.Creator == nil {
 		return nil
 	}
 	return refOf(r, *p.Creator, known(r, p.Creator).Comm)
 }
 
-func refOf(r *record.Record, p api.Ref, comm string) *processRef {
-	return &processRef{record.ProcessUID(r, p), p.PID, comm}
+func refOf(r *follow.Record, p api.Ref, comm string) *processRef {
+	return &processRef{follow.ProcessUID(r, p), p.PID, comm}
 }
 
 // image is a process with the program that it runs, as far as that is known; nil stays nil.
-func (e *Encoder) image(r *record.Record, p *api.Process) *process {
+func (e *Encoder) image(r *follow.Record, p *api.Process) *process {
 	if p == nil {
 		return nil
 	}
@@ -219,7 +219,7 @@ func (e *Encoder) image(r *record.Record, p *api.Process) *process {
 	return d
 }
 
-func entityOfImage(r *record.Record, p *api.Process) entity {
+func entityOfImage(r *follow.Record, p *api.Process) entity {
 	d := entityOf(r, p.Ref)
 	d.Name, d.Path, d.CmdLine = p.Comm, p.Exe, strings.Join(p.Argv, " ")
 	if p.Started != nil {
@@ -228,8 +228,8 @@ func entityOfImage(r *record.Record, p *api.Process) entity {
 	return d
 }
 
-func entityOf(r *record.Record, p api.Ref) entity {
-	return entity{UID: record.ProcessUID(r, p), PID: p.PID}
+func entityOf(r *follow.Record, p api.Ref) entity {
+	return entity{UID: follow.ProcessUID(r, p), PID: p.PID}
 }
 
 func number(n int) string { return strconv.Itoa(n) }

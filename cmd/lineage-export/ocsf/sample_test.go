@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
+	"github.com/lineage-ebpf/lineage/cmd/lineage-export/follow"
 	"github.com/lineage-ebpf/lineage/enforcer/redact"
 )
 
@@ -20,7 +20,7 @@ const (
 )
 
 var (
-	sampleHost = &record.Host{ID: "8f0c2b6e5a1d4f3e9c7b6a5d4e3f2a1b", Name: "build-7", Arch: "amd64", Kernel: "6.18.44", Version: "0.1.0"}
+	sampleHost = &follow.Host{ID: "8f0c2b6e5a1d4f3e9c7b6a5d4e3f2a1b", Name: "build-7", Arch: "amd64", Kernel: "6.18.44", Version: "0.1.0"}
 	booted     = time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)
 
 	agentRef  = api.Ref{PID: 4100, StartNS: api.U64(100 * second)}
@@ -55,17 +55,17 @@ func (s oneSession) Hide(e *api.Event) {
 // story gives events numbers, times, and their processes whole.
 type story struct {
 	seq uint64
-	k   *record.Known
+	k   *follow.Known
 	now map[api.Ref]*api.Process
 }
 
 func newStory() *story { return storyOf(sampleSession()) }
 
 func storyOf(session *api.Session) *story {
-	return &story{k: record.New(sampleHost, sampleBoot, oneSession{session}), now: make(map[api.Ref]*api.Process)}
+	return &story{k: follow.NewKnown(sampleHost, sampleBoot, oneSession{session}), now: make(map[api.Ref]*api.Process)}
 }
 
-func (s *story) event(ns uint64, kind api.EventType, e api.Event) *record.Record {
+func (s *story) event(ns uint64, kind api.EventType, e api.Event) *follow.Record {
 	s.seq++
 	e.Head, e.Seq, e.TimeNS, e.Time, e.Type = api.Head{Kind: "event"}, api.U64(s.seq), api.U64(ns), at(ns), kind
 	if e.Process != nil {
@@ -103,12 +103,12 @@ func (s *story) whole(e *api.Event) {
 // sample is a record and what its events are samples of.
 type sample struct {
 	name string
-	*record.Record
+	*follow.Record
 }
 
 func samples() (all []sample) {
 	s := newStory()
-	add := func(name string, r *record.Record) *record.Record {
+	add := func(name string, r *follow.Record) *follow.Record {
 		all = append(all, sample{name, r})
 		return r
 	}
@@ -131,10 +131,10 @@ func samples() (all []sample) {
 	s.event(111*second+5e6, "reparent", api.Event{Process: &api.Process{Ref: serverRef, Session: "k3x9q2"}, From: &shellRef, To: &initRef})
 	s.event(200*second, "exit", api.Event{Process: &api.Process{Ref: agentRef, Session: "k3x9q2", Comm: "claude", Exited: at(200 * second), ExitCode: new(0)}})
 
-	info := &record.SessionInfo{Session: *sampleSession()}
-	add("leftovers that are alive", &record.Record{
+	info := &follow.SessionInfo{Session: *sampleSession()}
+	add("leftovers that are alive", &follow.Record{
 		ID:      "leftovers",
-		Kind:    record.Orphans,
+		Kind:    follow.Orphans,
 		Host:    sampleHost,
 		Boot:    sampleBoot,
 		Time:    *at(205 * second),
@@ -144,9 +144,9 @@ func samples() (all []sample) {
 			{Why: api.WhyLeftover, Process: api.Process{Ref: serverRef, Session: "k3x9q2", Comm: "python3", Argv: []string{"python3", "-m", "http.server", "8123"}}},
 		},
 	})
-	add("brokered work that was not found", &record.Record{
+	add("brokered work that was not found", &follow.Record{
 		ID:      "brokered",
-		Kind:    record.Orphans,
+		Kind:    follow.Orphans,
 		Host:    sampleHost,
 		Boot:    sampleBoot,
 		Time:    *at(206 * second),
@@ -160,7 +160,7 @@ func samples() (all []sample) {
 
 	add("a signal out of a guarded session", s.event(210*second, "crossing", api.Event{Process: &api.Process{Ref: serverRef, Session: "k3x9q2", Comm: "python3"},
 		Crossing: &api.Crossing{Signal: "SIGKILL", Refused: true, To: &api.Process{Ref: outerRef, Comm: "postgres", UID: new(0)}}}))
-	add("busy processes of a tool call that is over", &record.Record{ID: "busy", Kind: record.Busy, Host: sampleHost, Boot: sampleBoot, Time: *at(28800 * second), Session: info,
+	add("busy processes of a tool call that is over", &follow.Record{ID: "busy", Kind: follow.Busy, Host: sampleHost, Boot: sampleBoot, Time: *at(28800 * second), Session: info,
 		Call: &api.CallLeft{Session: "k3x9q2", Calls: []api.Call{{ID: "toolu_01", Tool: "Bash", Agent: &agentRef, Began: at(110 * second), Ended: at(120 * second)}},
 			Processes: 39, CPUs: 7, Commands: []api.CallCommand{{Processes: 39, Comm: "yes", Argv: []string{"yes"}}}}})
 
@@ -173,9 +173,9 @@ func samples() (all []sample) {
 		Processes: []api.Outcome{{Ref: serverRef, Comm: "python3", Argv: []string{"python3", "-m", "http.server", "8123"}, Outcome: api.OutcomeKill, Leftover: true}},
 	}
 	add("missing events", s.event(310*second, "lost", api.Event{Where: "ring", Count: 412, SinceNS: api.U64(309 * second), UntilNS: api.U64(310 * second)}))
-	add("a degraded daemon", &record.Record{ID: "degraded", Kind: record.Status, Host: sampleHost, Boot: sampleBoot, Time: *at(400 * second),
+	add("a degraded daemon", &follow.Record{ID: "degraded", Kind: follow.Status, Host: sampleHost, Boot: sampleBoot, Time: *at(400 * second),
 		Status: &api.Status{Level: 3, Mode: "enforce", Degraded: []string{"history: no space left on device"}}, Before: &api.Status{Level: 4, Mode: "enforce"}})
-	add("an open breaker", &record.Record{ID: "breaker", Kind: record.Status, Host: sampleHost, Boot: sampleBoot, Time: *at(500 * second),
+	add("an open breaker", &follow.Record{ID: "breaker", Kind: follow.Status, Host: sampleHost, Boot: sampleBoot, Time: *at(500 * second),
 		Status: &api.Status{Level: 4, Mode: "enforce", Breaker: api.Breaker{Open: true, UIDs: []int{1000}, Since: at(499 * second)}}, Before: &api.Status{Level: 4, Mode: "enforce"}})
 	return all
 }
@@ -188,6 +188,6 @@ func newEncoder() *Encoder {
 }
 
 // encoded are the events of a record.
-func encoded(e *Encoder, r *record.Record) []record.Log {
+func encoded(e *Encoder, r *follow.Record) []follow.LogRecord {
 	return slices.Collect(e.Encode(r))
 }

@@ -24,7 +24,6 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/follow"
-	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
 	"github.com/lineage-ebpf/lineage/internal/page"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
@@ -32,14 +31,14 @@ import (
 var began = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
 // about is the record of an event of a process.
-func about(kind api.EventType, p *api.Process) *record.Record {
-	return &record.Record{ID: "id", Kind: record.Kind(kind), Time: began.Add(time.Second), Host: &record.Host{},
+func about(kind api.EventType, p *api.Process) *follow.Record {
+	return &follow.Record{ID: "id", Kind: follow.Kind(kind), Time: began.Add(time.Second), Host: &follow.Host{},
 		Event:   &api.Event{Type: kind, TimeNS: 5e9, Session: "aaaaaa", Process: p},
-		Session: &record.SessionInfo{Session: api.Session{ID: "aaaaaa", Rule: "agent"}, Span: record.Span{Trace: record.Trace{TraceID: record.TraceID{1}, SpanID: record.SpanID{2}}}}}
+		Session: &follow.SessionInfo{Session: api.Session{ID: "aaaaaa", Rule: "agent"}, Span: follow.Span{Trace: follow.Trace{TraceID: follow.TraceID{1}, SpanID: follow.SpanID{2}}}}}
 }
 
 // exited is the record of a process that ran a program and exited.
-func exited(pid int, argv ...string) *record.Record {
+func exited(pid int, argv ...string) *follow.Record {
 	return about(api.EventExit, &api.Process{Ref: api.Ref{PID: pid, StartNS: 7}, Session: "aaaaaa", Exe: "/usr/bin/" + argv[0], Argv: argv, UID: new(1000),
 		Started: &began, Creator: &api.Ref{PID: 1, StartNS: 1}, ExitCode: new(0)})
 }
@@ -100,7 +99,7 @@ func newStub(t *testing.T) (*stub, *Sink) {
 	})
 	st.Server = httptest.NewServer(mux)
 	t.Cleanup(st.Close)
-	return st, &Sink{Client: Client{Base: st.URL + "/base/", HTTP: st.Client()}, Traces: true, Host: &record.Host{ID: "h"}, Log: zerolog.New(&st.log)}
+	return st, &Sink{Client: Client{Base: st.URL + "/base/", HTTP: st.Client()}, Traces: true, Host: &follow.Host{ID: "h"}, Log: zerolog.New(&st.log)}
 }
 
 // TestRefusedRecord: a record that a receiver will never take is left out and counted; all
@@ -113,7 +112,7 @@ func TestRefusedRecord(t *testing.T) {
 		}
 		return http.StatusOK
 	}
-	var batch []*record.Record
+	var batch []*follow.Record
 	for i := range 100 {
 		batch = append(batch, exited(i+1, "good"))
 	}
@@ -129,11 +128,11 @@ func TestRefusedRecord(t *testing.T) {
 func TestRefusesAll(t *testing.T) {
 	st, s := newStub(t)
 	st.answer = func([]string) int { return http.StatusBadRequest }
-	if err := s.Deliver(t.Context(), []*record.Record{exited(1, "a"), exited(2, "b")}); err == nil || st.refused() != 0 {
+	if err := s.Deliver(t.Context(), []*follow.Record{exited(1, "a"), exited(2, "b")}); err == nil || st.refused() != 0 {
 		t.Errorf("%v, %d refused", err, st.refused())
 	}
 	st.answer = nil
-	if err := s.Deliver(t.Context(), []*record.Record{exited(1, "a"), exited(2, "b")}); err != nil || len(st.spans) != 2 {
+	if err := s.Deliver(t.Context(), []*follow.Record{exited(1, "a"), exited(2, "b")}); err != nil || len(st.spans) != 2 {
 		t.Errorf("%v, %v", err, st.spans)
 	}
 }
@@ -143,7 +142,7 @@ func TestLater(t *testing.T) {
 	for _, status := range []int{401, 403, 404, 429, 500, 502, 503, 504} {
 		st, s := newStub(t)
 		st.answer = func([]string) int { return status }
-		err := s.Deliver(t.Context(), []*record.Record{exited(1, "a")})
+		err := s.Deliver(t.Context(), []*follow.Record{exited(1, "a")})
 		later, _ := errors.AsType[*follow.Later](err)
 		if err == nil || refuses(err) || st.asked != 1 || st.refused() != 0 {
 			t.Errorf("%d: %v after %d requests", status, err, st.asked)
@@ -159,7 +158,7 @@ func TestLater(t *testing.T) {
 func TestRejected(t *testing.T) {
 	st, s := newStub(t)
 	st.reply.PartialSuccess = &coltrace.ExportTracePartialSuccess{RejectedSpans: 3, ErrorMessage: strings.Repeat("full ", 100<<10)}
-	require.NoError(t, s.Deliver(t.Context(), []*record.Record{exited(1, "a")}))
+	require.NoError(t, s.Deliver(t.Context(), []*follow.Record{exited(1, "a")}))
 	if log := st.log.String(); !strings.Contains(log, `"count":3`) || !strings.Contains(log, "the receiver rejected records") || len(log) > 2*maxWhy {
 		t.Errorf("%d bytes were logged: %.200s", len(log), log)
 	}
@@ -175,9 +174,9 @@ func TestEvents(t *testing.T) {
 }
 
 // ended is the record of the end of a session.
-func ended() *record.Record {
+func ended() *follow.Record {
 	r := exited(42, "x")
-	r.Kind, r.Event.Process, r.Event.Type, r.Session.Ended, r.Report = record.End, nil, api.EventSession, &began, new(api.Report)
+	r.Kind, r.Event.Process, r.Event.Type, r.Session.Ended, r.Report = follow.End, nil, api.EventSession, &began, new(api.Report)
 	return r
 }
 
@@ -187,7 +186,7 @@ func TestNotOTLP(t *testing.T) {
 	defer web.Close()
 	_, s := newStub(t)
 	s.Client.Base = web.URL
-	if err := s.Deliver(t.Context(), []*record.Record{exited(1, "a")}); err == nil || !strings.Contains(err.Error(), "not an OTLP receiver") {
+	if err := s.Deliver(t.Context(), []*follow.Record{exited(1, "a")}); err == nil || !strings.Contains(err.Error(), "not an OTLP receiver") {
 		t.Error(err)
 	}
 }
@@ -195,10 +194,10 @@ func TestNotOTLP(t *testing.T) {
 // TestHalfSent: if only the logs of a batch have to be sent again, the spans are not.
 func TestHalfSent(t *testing.T) {
 	st, s := newStub(t)
-	s.Logs = func(r *record.Record) iter.Seq[record.Log] {
-		return slices.Values([]record.Log{{Severity: 9, Line: r.ID, JSON: []byte("{}")}})
+	s.Logs = func(r *follow.Record) iter.Seq[follow.LogRecord] {
+		return slices.Values([]follow.LogRecord{{Severity: 9, Line: r.ID, JSON: []byte("{}")}})
 	}
-	batch := []*record.Record{exited(1, "a")}
+	batch := []*follow.Record{exited(1, "a")}
 	if err := s.Deliver(t.Context(), batch); err == nil {
 		t.Error("no error of the logs")
 	}
@@ -290,18 +289,18 @@ func TestSignal(t *testing.T) {
 func TestMoments(t *testing.T) {
 	process := spansOf(exited(42, "sh"))[0].SpanId
 	session := ended()
-	session.Kind, session.Event.State, session.Event.Reason = record.Session, api.StateEnding, "idle"
+	session.Kind, session.Event.State, session.Event.Reason = follow.Session, api.StateEnding, "idle"
 	active := ended()
-	active.Kind, active.Event.State = record.Session, api.StateActive
-	of := func(kind api.EventType, change func(*api.Event)) *record.Record {
+	active.Kind, active.Event.State = follow.Session, api.StateActive
+	of := func(kind api.EventType, change func(*api.Event)) *follow.Record {
 		r := exited(42, "sh")
-		r.Kind, r.Event.Type = record.Kind(kind), kind
+		r.Kind, r.Event.Type = follow.Kind(kind), kind
 		change(r.Event)
 		return r
 	}
 	to := &api.Process{Ref: api.Ref{PID: 7}, Comm: "db", Session: "x", UID: new(5)}
 	for name, c := range map[string]struct {
-		record *record.Record
+		record *follow.Record
 		parent []byte
 		want   map[string]string
 	}{
@@ -334,7 +333,7 @@ func TestMoments(t *testing.T) {
 // TestReplaced: a program that an exec ended has a span below that of its process; the copy of the creator has none.
 func TestReplaced(t *testing.T) {
 	r := exited(42, "agent")
-	r.Kind, r.Event.Type = record.Exec, api.EventExec
+	r.Kind, r.Event.Type = follow.Exec, api.EventExec
 	r.Event.Was = &api.Process{Comm: "sh", Exe: "/bin/sh", Argv: []string{"sh", "agent"}, UID: new(0)}
 	require.Equal(t, len(spansOf(r)), 0)
 	r.Event.SinceNS = r.Event.TimeNS - 1e6
@@ -357,7 +356,7 @@ func FuzzNames(f *testing.F) {
 			&coltrace.ExportTraceServiceRequest{ResourceSpans: []*trace.ResourceSpans{{ScopeSpans: []*trace.ScopeSpans{{Spans: append(spansOf(r), spansOf(p)...)}}}}},
 		)
 		require.NoError(t, err)
-		_, err = proto.Marshal(logOf(r, &record.Log{Line: arg, JSON: []byte(exe)}))
+		_, err = proto.Marshal(logOf(r, &follow.LogRecord{Line: arg, JSON: []byte(exe)}))
 		require.NoError(t, err)
 	})
 }
@@ -366,7 +365,7 @@ func FuzzNames(f *testing.F) {
 // an error is not sent again.
 func TestRequests(t *testing.T) {
 	st, s := newStub(t)
-	var batch []*record.Record
+	var batch []*follow.Record
 	for i := range 3000 {
 		batch = append(batch, exited(i+1, "x", strings.Repeat("y", 4000)))
 	}

@@ -14,15 +14,15 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
+	"github.com/lineage-ebpf/lineage/cmd/lineage-export/follow"
 )
 
 // Sink sends records as spans and as logs.
 type Sink struct {
 	Client Client
 	Traces bool
-	Logs   record.Encoder // nil: no logs
-	Host   *record.Host
+	Logs   follow.Encoder // nil: no logs
+	Host   *follow.Host
 	Log    zerolog.Logger
 
 	spans, logs int // of the current batch, that the receiver has accepted or refused
@@ -40,7 +40,7 @@ func (s *Sink) Close() error { return nil }
 
 // Deliver sends the spans of a batch, and then its logs. After an error, what the receiver has
 // accepted is not sent again.
-func (s *Sink) Deliver(ctx context.Context, batch []*record.Record) error {
+func (s *Sink) Deliver(ctx context.Context, batch []*follow.Record) error {
 	if s.Traces {
 		if err := s.sendSpans(ctx, batch); err != nil {
 			return err
@@ -55,7 +55,7 @@ func (s *Sink) Deliver(ctx context.Context, batch []*record.Record) error {
 	return nil
 }
 
-func (s *Sink) sendSpans(ctx context.Context, batch []*record.Record) error {
+func (s *Sink) sendSpans(ctx context.Context, batch []*follow.Record) error {
 	all := func(yield func(*trace.Span) bool) {
 		for _, r := range batch {
 			for _, span := range spansOf(r) {
@@ -75,7 +75,7 @@ func (s *Sink) sendSpans(ctx context.Context, batch []*record.Record) error {
 	})
 }
 
-func (s *Sink) sendLogs(ctx context.Context, batch []*record.Record) error {
+func (s *Sink) sendLogs(ctx context.Context, batch []*follow.Record) error {
 	all := func(yield func(*logs.LogRecord) bool) {
 		for _, r := range batch {
 			for l := range s.Logs(r) {
@@ -162,11 +162,11 @@ func (s *Sink) rejected(n int64, why string) {
 	}
 }
 
-func scopeOf(h *record.Host) *common.InstrumentationScope {
+func scopeOf(h *follow.Host) *common.InstrumentationScope {
 	return &common.InstrumentationScope{Name: "github.com/lineage-ebpf/lineage", Version: h.Version}
 }
 
-func resourceOf(h *record.Host) *resource.Resource {
+func resourceOf(h *follow.Host) *resource.Resource {
 	return &resource.Resource{Attributes: attributes{}.
 		text("service.name", "lineage").text("service.version", h.Version).
 		text("host.id", h.ID).text("host.name", h.Name).text("host.arch", h.Arch).

@@ -12,7 +12,7 @@ import (
 	trace "go.opentelemetry.io/proto/slim/otlp/trace/v1"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
+	"github.com/lineage-ebpf/lineage/cmd/lineage-export/follow"
 )
 
 const (
@@ -21,17 +21,17 @@ const (
 )
 
 // spansOf are the spans that a record ends.
-func spansOf(r *record.Record) (all []*trace.Span) {
+func spansOf(r *follow.Record) (all []*trace.Span) {
 	p := r.Process()
 	switch {
-	case r.Kind == record.End:
+	case r.Kind == follow.End:
 		return append(all, sessionSpan(r))
-	case r.Kind == record.Session && r.Event.State != api.StateActive:
+	case r.Kind == follow.Session && r.Event.State != api.StateActive:
 		all = append(all, moment(r, "lineage.session."+string(r.Event.State)))
-	case p == nil || r.Kind == record.Fork:
-	case r.Kind == record.Exit:
+	case p == nil || r.Kind == follow.Fork:
+	case r.Kind == follow.Exit:
 		all = append(all, processSpan(r))
-	case r.Kind != record.Exec:
+	case r.Kind != follow.Exec:
 		all = append(all, moment(r, "lineage."+string(r.Kind)))
 	case r.Event.Was != nil && r.Event.SinceNS != 0:
 		all = append(all, replacedSpan(r))
@@ -40,24 +40,24 @@ func spansOf(r *record.Record) (all []*trace.Span) {
 }
 
 // span is a span at its place in a trace.
-func span(at record.Span, name string, from, to time.Time) *trace.Span {
+func span(at follow.Span, name string, from, to time.Time) *trace.Span {
 	s := &trace.Span{TraceId: at.TraceID[:], SpanId: at.SpanID[:], Kind: trace.Span_SPAN_KIND_INTERNAL, Name: valid(name), Flags: 1,
 		StartTimeUnixNano: nanos(from), EndTimeUnixNano: max(nanos(to), nanos(from))}
-	if at.Parent != (record.SpanID{}) {
+	if at.Parent != (follow.SpanID{}) {
 		s.ParentSpanId = at.Parent[:]
 	}
 	return s
 }
 
 // below is the place of a span of what a record reports, below that of its process or session.
-func below(r *record.Record) record.Span {
+func below(r *follow.Record) follow.Span {
 	at := r.Span()
-	at.Parent, at.SpanID = at.SpanID, record.SpanOf(r)
+	at.Parent, at.SpanID = at.SpanID, follow.SpanOf(r)
 	return at
 }
 
 // moment is what happened to a process or a session that goes on: a receiver cannot add to a span later.
-func moment(r *record.Record, name string) *trace.Span {
+func moment(r *follow.Record, name string) *trace.Span {
 	s := span(below(r), name, r.Time, r.Time)
 	s.Attributes = eventAttributes(r)
 	return s
@@ -74,7 +74,7 @@ func nanos(t time.Time) uint64 {
 // docs/TELEMETRY.md is made of them. Those without one are as in OpenTelemetry's conventions.
 
 // processSpan is the span of a process that has exited, by the convention for the execution of programs.
-func processSpan(r *record.Record) *trace.Span {
+func processSpan(r *follow.Record) *trace.Span {
 	p := r.Process()
 	began := r.Time
 	if p.Started != nil {
@@ -103,7 +103,7 @@ func processSpan(r *record.Record) *trace.Span {
 }
 
 // replacedSpan is the span of a program that its process replaced by an exec, below that of the process.
-func replacedSpan(r *record.Record) *trace.Span {
+func replacedSpan(r *follow.Record) *trace.Span {
 	e := r.Event
 	s := span(below(r), programName(e.Was), r.Time.Add(-time.Duration(e.TimeNS-min(e.SinceNS, e.TimeNS))), r.Time)
 	s.Attributes = append(processAttributes(r, e.Was), attributes{}.truth("lineage.process.replaced", true)...) // the program ended by an exec
@@ -119,7 +119,7 @@ func programName(p *api.Process) string {
 }
 
 // processAttributes are those of the process of a record with what it ran, which runs has.
-func processAttributes(r *record.Record, runs *api.Process) attributes {
+func processAttributes(r *follow.Record, runs *api.Process) attributes {
 	p := r.Process()
 	a := attributes{}.
 		number("process.pid", int64(p.PID)).
@@ -163,7 +163,7 @@ func processAttributes(r *record.Record, runs *api.Process) attributes {
 }
 
 // eventAttributes are those of what happened to a process or a session that goes on.
-func eventAttributes(r *record.Record) attributes {
+func eventAttributes(r *follow.Record) attributes {
 	e := r.Event
 	if e.Process == nil {
 		return sessionAttributes(r.Session).text("lineage.session.end_reason", e.Reason) // why it ended, see [end reasons](REFERENCE.md#end-reasons)
@@ -217,7 +217,7 @@ func (a attributes) signal(s *api.Sender) attributes {
 	return a
 }
 
-func sessionAttributes(d *record.SessionInfo) attributes {
+func sessionAttributes(d *follow.SessionInfo) attributes {
 	a := attributes{}.text("lineage.session.id", d.ID).text("lineage.session.name", d.Name).text("gen_ai.agent.name", d.Rule).
 		count("lineage.level", d.Level).                   // the session's guarantee level
 		text("lineage.mode", d.Mode).                      // observe or enforce
@@ -234,7 +234,7 @@ func sessionAttributes(d *record.SessionInfo) attributes {
 }
 
 // sessionSpan is the span of a session that has ended, with its receipt.
-func sessionSpan(r *record.Record) *trace.Span {
+func sessionSpan(r *follow.Record) *trace.Span {
 	d := r.Session
 	began := r.Time
 	if d.Started != nil {
@@ -274,14 +274,14 @@ func outcomeEvent(at time.Time, o *api.Outcome) *trace.Span_Event {
 }
 
 // logOf is one line of a log, in the trace of its subject.
-func logOf(r *record.Record, l *record.Log) *logs.LogRecord {
+func logOf(r *follow.Record, l *follow.LogRecord) *logs.LogRecord {
 	severity := logs.SeverityNumber(l.Severity)
 	out := &logs.LogRecord{
 		TimeUnixNano: nanos(r.Time), ObservedTimeUnixNano: nanos(r.Time), EventName: "lineage." + string(r.Kind),
 		SeverityNumber: severity, SeverityText: strings.TrimPrefix(severity.String(), "SEVERITY_NUMBER_"),
 		Body: textValue(l.Line), Attributes: []*common.KeyValue{{Key: "ocsf.raw", Value: textValue(string(l.JSON))}},
 	}
-	if at := r.Span(); at.TraceID != (record.TraceID{}) {
+	if at := r.Span(); at.TraceID != (follow.TraceID{}) {
 		out.TraceId, out.SpanId, out.Flags = at.TraceID[:], at.SpanID[:], 1
 	}
 	return out

@@ -1,6 +1,4 @@
-// Package record is what the exporter delivers: one thing that happened, with everything
-// that a receiver needs to understand it.
-package record
+package follow
 
 import (
 	"iter"
@@ -31,8 +29,8 @@ const (
 	Busy     Kind = "busy"                 // a tool call has ended, and processes that it left use the CPU
 )
 
-// Types are the types of the daemon's events that become records.
-var Types = []api.EventType{
+// EventTypes are the types of the daemon's events that become records.
+var EventTypes = []api.EventType{
 	api.EventFork,
 	api.EventExec,
 	api.EventExit,
@@ -93,8 +91,8 @@ type SessionInfo struct {
 	over bool // the record of its end was made
 }
 
-// Log is a record as a line of a log: made by an encoder.
-type Log struct {
+// LogRecord is a record as a line of a log: made by an encoder.
+type LogRecord struct {
 	Severity int    // OpenTelemetry's number: 9 INFO, 13 WARN, 17 ERROR
 	Line     string // for people
 	JSON     []byte // one object
@@ -102,4 +100,4 @@ type Log struct {
 
 // Encoder turns a record into logs: none, one or more. They come one after the other, because the
 // end of a session has one for each of its processes.
-type Encoder func(*Record) iter.Seq[Log]
+type Encoder func(*Record) iter.Seq[LogRecord]

@@ -1,4 +1,4 @@
-package record
+package follow
 
 import (
 	"cmp"
@@ -62,8 +62,8 @@ type program struct {
 	cut             bool
 }
 
-// New knows nothing yet.
-func New(host *Host, boot string, from Source) *Known {
+// NewKnown knows nothing yet.
+func NewKnown(host *Host, boot string, from Source) *Known {
 	return &Known{Host: host, Boot: boot, From: from, sessions: make(map[string]*SessionInfo), processes: make(map[api.Ref]*known)}
 }
 
@@ -134,7 +134,7 @@ func (k *Known) remember(p *api.Process) {
 			exe = path.Base(exe)
 		}
 	}
-	args, cut := Cut(strings.Join(p.Argv, " "), room)
+	args, cut := CutArgs(strings.Join(p.Argv, " "), room)
 	x := &known{in: p.Session, uid: -1}
 	if p.Creator != nil {
 		x.creator = *p.Creator
@@ -193,8 +193,8 @@ func (k *Known) bury(ref api.Ref) {
 	}
 }
 
-// Cut cuts a command line, and reports whether it did.
-func Cut(args string, room int) (string, bool) {
+// CutArgs cuts a command line, and reports whether it did.
+func CutArgs(args string, room int) (string, bool) {
 	if len(args) <= room {
 		return args, false
 	}
@@ -225,7 +225,7 @@ func (k *Known) put(d *api.Session) (s *SessionInfo, err error) {
 	s.Ports, s.Brokered, s.Degraded, s.Token = nil, nil, nil, ""
 	if d.Root != nil {
 		s.Root = new(*d.Root)
-		args, cut := Cut(strings.Join(d.Root.Argv, " "), MaxArgs)
+		args, cut := CutArgs(strings.Join(d.Root.Argv, " "), MaxArgs)
 		s.Root.FirstArgv, s.Root.Argv, s.Root.ArgvTruncated = nil, nil, cut || d.Root.ArgvTruncated
 		if args != "" {
 			s.Root.Argv = []string{args}

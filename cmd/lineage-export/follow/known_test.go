@@ -1,4 +1,4 @@
-package record
+package follow
 
 import (
 	"errors"
@@ -41,7 +41,7 @@ func ref(pid int) api.Ref { return api.Ref{PID: pid, StartNS: api.U64(pid)} }
 func exited(p *api.Process) { p.Exited = new(time.Unix(2, 0)) }
 
 func knowing() *Known {
-	return New(&Host{ID: "h"}, "b", sessions{"a": {ID: "a", Root: &api.Process{Ref: ref(1)}}})
+	return NewKnown(&Host{ID: "h"}, "b", sessions{"a": {ID: "a", Root: &api.Process{Ref: ref(1)}}})
 }
 
 func take(t *testing.T, k *Known, e *api.Event) *Record {
@@ -108,8 +108,8 @@ func TestSpans(t *testing.T) {
 	}
 }
 
-// TestUnanswered: what the daemon did not say is asked again, also of the session around one.
-func TestUnanswered(t *testing.T) {
+// TestRecordUnanswered: what the daemon did not say is asked again, also of the session around one.
+func TestRecordUnanswered(t *testing.T) {
 	k := knowing()
 	k.From.(sessions)["in"] = &api.Session{ID: "in", Parent: "down"}
 	for _, id := range []string{"down", "in"} {

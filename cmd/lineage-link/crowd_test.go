@@ -20,7 +20,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/apitest"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-link/bus"
-	"github.com/lineage-ebpf/lineage/cmd/lineage-link/presence"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/service"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 	"github.com/lineage-ebpf/lineage/internal/require"
@@ -136,7 +135,7 @@ func (c *crowd) link(ctx context.Context, running *sync.WaitGroup) {
 				c.T.Error(err)
 			}
 			c.buses[i] = b
-			p := &presence.Presence{Keys: b, Host: name, Changed: make(chan struct{}), Log: zerolog.Nop(), Dial: func(context.Context) (api.Client, error) { return daemon, nil }}
+			p := &bus.Presence{Keys: b, Host: name, Changed: make(chan struct{}), Log: zerolog.Nop(), Dial: func(context.Context) (api.Client, error) { return daemon, nil }}
 			running.Go(func() { p.Run(ctx) })
 		})
 	}
@@ -150,7 +149,7 @@ func (c *crowd) link(ctx context.Context, running *sync.WaitGroup) {
 func (c *crowd) present(n int) {
 	c.T.Helper()
 	for began := time.Now(); c.list() < n; time.Sleep(200 * time.Millisecond) {
-		if time.Since(began) > presence.TTL {
+		if time.Since(began) > bus.PresenceTTL {
 			c.T.Fatalf("there are %d hosts of %d", c.list(), n)
 		}
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/follow"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-link/bus"
-	"github.com/lineage-ebpf/lineage/cmd/lineage-link/presence"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/service"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 )
@@ -46,7 +45,7 @@ func export(args []string) int {
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "lngtest-link" {
 		os.Args = append(os.Args[:1], os.Args[2:]...)
-		bus.Longest, presence.TTL = 300*time.Millisecond, 3*time.Second
+		bus.Longest, bus.PresenceTTL = 300*time.Millisecond, 3*time.Second
 		os.Exit(run())
 	}
 	if len(os.Args) > 1 && os.Args[1] == "lngtest-export" {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-link/bus"
-	"github.com/lineage-ebpf/lineage/cmd/lineage-link/presence"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/service"
 )
 
@@ -20,7 +19,7 @@ import (
 type linked struct {
 	bus      *bus.Bus
 	host     *bus.Host
-	presence *presence.Presence
+	presence *bus.Presence
 	metrics  *service.Metrics // nil: none
 }
 
@@ -30,7 +29,7 @@ func build(ctx context.Context, o *service.LinkOptions, socket string, log zerol
 	if err != nil {
 		return nil, service.UsageError{Err: err}
 	}
-	l := &linked{bus: b, host: bus.NewHost(socket, log), presence: &presence.Presence{
+	l := &linked{bus: b, host: bus.NewHost(socket, log), presence: &bus.Presence{
 		Dial:    func(ctx context.Context) (api.Client, error) { return api.Dial(ctx, socket) },
 		Keys:    b,
 		Host:    o.Name,

@@ -1,6 +1,6 @@
 //go:build linux
 
-package presence
+package bus
 
 import (
 	"context"
@@ -16,7 +16,6 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/apitest"
-	"github.com/lineage-ebpf/lineage/cmd/lineage-link/bus"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/service"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
@@ -27,7 +26,7 @@ type told struct {
 	hosts []service.LinkedHost
 }
 
-func (s *told) Store(_ context.Context, stream string, m *bus.Message) error {
+func (s *told) Store(_ context.Context, stream string, m *Message) error {
 	var h service.LinkedHost
 	if err := json.Unmarshal(m.Body, &h); err != nil || stream != "KV_LIN_HOSTS" || m.Subject != "$KV.LIN_HOSTS.web1" || m.TTL != 90*time.Second {
 		panic(m.Subject)

@@ -1,7 +1,6 @@
 //go:build linux
 
-// Package presence says on the bus that this host is there, and how it is.
-package presence
+package bus
 
 import (
 	"context"
@@ -15,28 +14,27 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage-link/bus"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/service"
 )
 
-// TTL is how long a host is there after it has said so last. Tests shorten it.
-var TTL = 90 * time.Second
+// PresenceTTL is how long a host is there after it has said so last. Tests shorten it.
+var PresenceTTL = 90 * time.Second
 
 const (
-	leastPause = 5 * time.Second // between two messages
-	askTime    = 5 * time.Second
-	streamTime = 10 * time.Second // from a stream of events to the next one
+	leastPause      = 5 * time.Second // between two messages
+	presenceAskTime = 5 * time.Second
+	streamTime      = 10 * time.Second // from a stream of events to the next one
 )
 
-// Keys is where it is said: a [bus.Bus].
-type Keys interface {
-	Store(ctx context.Context, stream string, m *bus.Message) error
+// PresenceKeys is where it is said: a [Bus].
+type PresenceKeys interface {
+	Store(ctx context.Context, stream string, m *Message) error
 }
 
 // Presence says how the host is when that changes, and often enough for the TTL.
 type Presence struct {
 	Dial    func(context.Context) (api.Client, error)
-	Keys    Keys
+	Keys    PresenceKeys
 	Host    string        // its name in subjects
 	Changed chan struct{} // receives, if it has room, when a session began or changed
 	Log     zerolog.Logger
@@ -48,13 +46,13 @@ func (p *Presence) Run(ctx context.Context) {
 	var trouble service.Trouble
 	for ctx.Err() == nil {
 		err := p.tell(ctx)
-		if errors.Is(err, bus.ErrDown) || ctx.Err() != nil { // that the bus is away is logged elsewhere
+		if errors.Is(err, ErrDown) || ctx.Err() != nil { // that the bus is away is logged elsewhere
 			err = nil
 		}
 		trouble.Say(p.Log, err, "the presence of the host is not stored", "")
-		again := time.After(TTL / 3)
+		again := time.After(PresenceTTL / 3)
 		select {
-		case <-time.After(min(leastPause, TTL/3)):
+		case <-time.After(min(leastPause, PresenceTTL/3)):
 		case <-ctx.Done():
 			return
 		}
@@ -93,7 +91,7 @@ func (p *Presence) tell(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("encode the presence: %w", err)
 	}
-	m := &bus.Message{Subject: service.HostSubject(p.Host), Body: text, TTL: TTL}
+	m := &Message{Subject: service.HostSubject(p.Host), Body: text, TTL: PresenceTTL}
 	return p.Keys.Store(ctx, service.HostsStream, m)
 }
 
@@ -110,7 +108,7 @@ func (p *Presence) gather(ctx context.Context) *service.LinkedHost {
 }
 
 func (p *Presence) ask(ctx context.Context, h *service.LinkedHost) error {
-	ctx, cancel := context.WithTimeout(ctx, askTime)
+	ctx, cancel := context.WithTimeout(ctx, presenceAskTime)
 	defer cancel()
 	c, err := p.Dial(ctx)
 	if err != nil {

@@ -7,17 +7,13 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/tui/columns"
-	"github.com/lineage-ebpf/lineage/tui/dialog"
-	"github.com/lineage-ebpf/lineage/tui/events"
-	"github.com/lineage-ebpf/lineage/tui/label"
+	"github.com/lineage-ebpf/lineage/tui/panes"
 	"github.com/lineage-ebpf/lineage/tui/picture"
-	"github.com/lineage-ebpf/lineage/tui/timeline"
 )
 
 func (m *model) sort(o picture.Order) {
 	m.view.SetOrder(o)
-	m.say("sessions sorted by %s", columns.Title(o.By))
+	m.say("sessions sorted by %s", panes.ColumnTitle(o.By))
 }
 
 // mark marks the row, or takes its mark away, and goes to the next.
@@ -49,7 +45,7 @@ func (m *model) copy(r *picture.Row) tea.Cmd {
 	if r.Kind == picture.ProcessRow {
 		text = r.Process.Ref.String()
 	}
-	m.say("copied %s", label.Session(&api.Session{ID: text}))
+	m.say("copied %s", panes.SessionLabel(&api.Session{ID: text}))
 	return tea.SetClipboard(text)
 }
 
@@ -58,7 +54,7 @@ func (m *model) openTimeline(r *picture.Row) {
 	if r.Host {
 		m.refuseHost(r)
 	} else if id := r.SessionID(); id != "" && !r.OfSessions() {
-		m.timeline = timeline.New(id)
+		m.timeline = panes.NewTimeline(id)
 		m.updateTimeline()
 	}
 }
@@ -82,7 +78,7 @@ func (m *model) closeEvents() {
 
 func (m *model) watchEvents(session string) (cmd tea.Cmd) {
 	if m.link.client != nil && session != "" {
-		m.events, cmd = events.Open(m.ctx, m.link.client, session, m.opts.Now())
+		m.events, cmd = panes.OpenEvents(m.ctx, m.link.client, session, m.opts.Now())
 	}
 	return cmd
 }
@@ -151,30 +147,30 @@ func (m *model) meant(r *picture.Row) []*picture.Row {
 	return []*picture.Row{r}
 }
 
-func (m *model) dialogOptions() dialog.Options {
-	return dialog.Options{Context: m.ctx, Client: m.link.client, Now: m.opts.Now, Keys: m.keys.Dialog}
+func (m *model) dialogOptions() panes.DialogOptions {
+	return panes.DialogOptions{Context: m.ctx, Client: m.link.client, Now: m.opts.Now, Keys: m.keys.Dialog}
 }
 
 // askEnd opens the dialog that ends the session of r, or those of the marked rows.
 func (m *model) askEnd(r *picture.Row) (cmd tea.Cmd) {
 	seen := map[string]bool{"": true}
-	var targets []*dialog.Target
+	var targets []*panes.DialogTarget
 	for _, r := range m.meant(r) {
 		id := r.SessionID()
 		if seen[id] || r.OfSessions() || r.Host {
 			continue
 		}
 		seen[id] = true
-		t := &dialog.Target{Session: id, Name: id}
+		t := &panes.DialogTarget{Session: id, Name: id}
 		if s := m.view.Picture.Session(id); s != nil {
-			t.Name = label.Session(s.Session)
+			t.Name = panes.SessionLabel(s.Session)
 			t.Grace = time.Duration(s.Session.GraceSeconds * float64(time.Second))
 		}
 		targets = append(targets, t)
 	}
 	switch {
 	case len(targets) > 0:
-		m.dialog, cmd = dialog.End(m.dialogOptions(), targets)
+		m.dialog, cmd = panes.EndDialog(m.dialogOptions(), targets)
 	case r.Host:
 		m.refuseHost(r)
 	default:
@@ -185,7 +181,7 @@ func (m *model) askEnd(r *picture.Row) (cmd tea.Cmd) {
 
 // askKill opens the dialog that kills the process of r, or the marked ones.
 func (m *model) askKill(r *picture.Row) {
-	var targets []*dialog.Target
+	var targets []*panes.DialogTarget
 	dead := ""
 	for _, r := range m.meant(r) {
 		if r.Kind != picture.ProcessRow {
@@ -193,20 +189,20 @@ func (m *model) askKill(r *picture.Row) {
 			return
 		}
 		p := *r.Process
-		dead = cmp.Or(dead, label.Process(&p))
+		dead = cmp.Or(dead, panes.ProcessLabel(&p))
 		if p.State == api.StateLive {
-			targets = append(targets, &dialog.Target{Process: p, Session: p.Session, Name: label.Process(&p)})
+			targets = append(targets, &panes.DialogTarget{Process: p, Session: p.Session, Name: panes.ProcessLabel(&p)})
 		}
 	}
 	if len(targets) == 0 {
 		m.complain("%s has exited already", dead)
 		return
 	}
-	m.dialog = dialog.Kill(m.dialogOptions(), targets)
+	m.dialog = panes.KillDialog(m.dialogOptions(), targets)
 }
 
 // answered handles an answer for a dialog.
-func (m *model) answered(msg dialog.Msg) tea.Cmd {
+func (m *model) answered(msg panes.DialogMsg) tea.Cmd {
 	cmd, result := msg()
 	if result != nil {
 		m.message = message{result.Text, !result.OK}

@@ -7,7 +7,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/tui/details"
+	"github.com/lineage-ebpf/lineage/tui/panes"
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
@@ -27,7 +27,7 @@ const mostForCalls = 2000
 // of each kind at a time: while a key is held down over 1,000 rows, only the row where
 // it stops is requested.
 type asked struct {
-	why   details.Answer
+	why   panes.DetailAnswer
 	users map[int]string
 	open  struct{ why, ports, user, tree bool }
 	at    struct{ why, ports time.Time }
@@ -56,7 +56,7 @@ func (m *model) askWhy() tea.Cmd {
 		return nil
 	}
 	if a.why.Ref != ref {
-		a.why = details.Answer{Ref: ref}
+		a.why = panes.DetailAnswer{Ref: ref}
 	}
 	a.open.why, a.at.why = true, now
 	ctx, c := m.ctx, m.link.client
@@ -65,7 +65,7 @@ func (m *model) askWhy() tea.Cmd {
 		return answer(func() {
 			a.open.why = false
 			if ref == a.why.Ref {
-				a.why = details.Answer{Ref: ref, Why: w, Err: err}
+				a.why = panes.DetailAnswer{Ref: ref, Why: w, Err: err}
 			}
 		})
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/apitest"
 	"github.com/lineage-ebpf/lineage/api/display"
-	"github.com/lineage-ebpf/lineage/tui/dialog"
+	"github.com/lineage-ebpf/lineage/tui/panes"
 )
 
 // onOrphan is a screen with the process 4130 selected.
@@ -39,7 +39,7 @@ func TestDialogIsDeafAtFirst(t *testing.T) {
 			s.press("tab enter right enter l enter esc q n")
 			s.later(99 * time.Millisecond)
 		}
-		if s.dialog == nil || !strings.Contains(s.draw(), "[ Cancel ]") || s.dialog.Stage() != dialog.Asking {
+		if s.dialog == nil || !strings.Contains(s.draw(), "[ Cancel ]") || s.dialog.Stage() != panes.Asking {
 			t.Fatalf("%s: a key of the first 300 ms did something", open)
 		}
 		sent(t, s)
@@ -213,7 +213,7 @@ func TestEndGoesOn(t *testing.T) {
 	}
 	var more tea.Cmd
 	for _, c := range end {
-		if msg, ok := c().(dialog.Msg); ok {
+		if msg, ok := c().(panes.DialogMsg); ok {
 			_, more = s.Update(msg)
 		}
 	}

@@ -10,14 +10,11 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/colorprofile"
 
-	"github.com/lineage-ebpf/lineage/tui/dialog"
-	"github.com/lineage-ebpf/lineage/tui/events"
 	"github.com/lineage-ebpf/lineage/tui/feed"
 	"github.com/lineage-ebpf/lineage/tui/ink"
 	"github.com/lineage-ebpf/lineage/tui/keys"
-	"github.com/lineage-ebpf/lineage/tui/label"
+	"github.com/lineage-ebpf/lineage/tui/panes"
 	"github.com/lineage-ebpf/lineage/tui/picture"
-	"github.com/lineage-ebpf/lineage/tui/timeline"
 )
 
 // focus is what keys go to.
@@ -45,11 +42,11 @@ type model struct {
 	asked asked
 
 	focus    focus
-	scroll   viewport.Model  // details or help, while keys go to them
-	timeline *timeline.Model // instead of the tree
-	events   *events.Pane    // below it
+	scroll   viewport.Model    // details or help, while keys go to them
+	timeline *panes.Timeline   // instead of the tree
+	events   *panes.EventsPane // below it
 	prompt   *prompt
-	dialog   *dialog.Dialog
+	dialog   *panes.Dialog
 	search   search
 	message  message
 	opened   bool // the first screen has been laid out
@@ -139,11 +136,11 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		cmd = m.feed.Wait(m.ctx)
 	case tickMsg:
 		cmd = tea.Batch(m.second(), tick())
-	case events.Msg:
+	case panes.EventsMsg:
 		if msg.Pane == m.events {
 			cmd = m.events.Take()
 		}
-	case dialog.Msg:
+	case panes.DialogMsg:
 		cmd = m.answered(msg)
 	case answer:
 		msg()
@@ -153,8 +150,8 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 }
 
 // labels are what panes need to name things.
-func (m *model) labels() *label.Labels {
-	return &label.Labels{Theme: *m.term.theme, Picture: m.view.Picture, Now: m.opts.Now(), Boot: m.link.boot, Users: m.asked.users, Limit: m.term.width}
+func (m *model) labels() *panes.Labels {
+	return &panes.Labels{Theme: *m.term.theme, Picture: m.view.Picture, Now: m.opts.Now(), Boot: m.link.boot, Users: m.asked.users, Limit: m.term.width}
 }
 
 // fed handles what the feed delivered.

@@ -4,8 +4,8 @@ import (
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 
-	"github.com/lineage-ebpf/lineage/tui/dialog"
 	"github.com/lineage-ebpf/lineage/tui/keys"
+	"github.com/lineage-ebpf/lineage/tui/panes"
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
@@ -23,7 +23,7 @@ func (m *model) press(msg tea.KeyPressMsg) tea.Cmd {
 		return nil
 	case m.dialog != nil:
 		cmd, closed := m.dialog.Press(msg)
-		if closed && m.dialog.Stage() == dialog.Sending {
+		if closed && m.dialog.Stage() == panes.Sending {
 			m.say("ending continues; the result will be shown here")
 		}
 		if closed {

@@ -8,7 +8,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/lineage-ebpf/lineage/tui/keys"
-	"github.com/lineage-ebpf/lineage/tui/timeline"
+	"github.com/lineage-ebpf/lineage/tui/panes"
 )
 
 // everywhere are keys that work in every pane, and so are in the table of none.
@@ -17,7 +17,7 @@ var everywhere = []string{"q", "ctrl+z", "ctrl+l"}
 // Every key that the help names has an effect in its pane, and no pane has another.
 func TestEveryKeyHasARow(t *testing.T) {
 	s := shown(t, 80, 24)
-	s.timeline = timeline.New("k3x9q2")
+	s.timeline = panes.NewTimeline("k3x9q2")
 	help := map[string][]string{}
 	for _, g := range s.keys.Groups() {
 		pane := g.Title

@@ -8,7 +8,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/tui/ink"
-	"github.com/lineage-ebpf/lineage/tui/label"
+	"github.com/lineage-ebpf/lineage/tui/panes"
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
@@ -72,7 +72,7 @@ func (w *rows) session(l *ink.Line, r *picture.Row) {
 func (w *rows) note(s *api.Session, room, least int) (note string, name int) {
 	notes := w.SessionNotes(s)
 	if s.State == api.StateActive {
-		notes = slices.Concat(label.Remains(s, w.set.Has), notes)
+		notes = slices.Concat(panes.Remains(s, w.set.Has), notes)
 	}
 	for len(notes) > 0 {
 		note = w.Joined(notes)

@@ -10,8 +10,8 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
-	"github.com/lineage-ebpf/lineage/tui/columns"
 	"github.com/lineage-ebpf/lineage/tui/ink"
+	"github.com/lineage-ebpf/lineage/tui/panes"
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
@@ -21,15 +21,15 @@ const (
 )
 
 // columnSet is the figures that fit beside the rows.
-func (m *model) columnSet() columns.Set {
-	return columns.Fit(m.layout().inner(), m.view.SessionsFolded())
+func (m *model) columnSet() panes.Columns {
+	return panes.Fit(m.layout().inner(), m.view.SessionsFolded())
 }
 
 // rows is the window of rows while it is drawn.
 type rows struct {
-	columns.Facts
+	panes.Facts
 	m       *model
-	set     columns.Set
+	set     panes.Columns
 	guides  *picture.Guides
 	columns int
 	table   bool // only folded sessions are shown
@@ -42,7 +42,7 @@ func (m *model) tree(l layout) []string {
 		return m.empty(l.inner())
 	}
 	w := &rows{
-		Facts: columns.Facts{Labels: *m.labels(), Activity: func(id string) []float64 { return m.rates.sessions[id] }},
+		Facts: panes.Facts{Labels: *m.labels(), Activity: func(id string) []float64 { return m.rates.sessions[id] }},
 		m:     m, set: m.columnSet(), guides: m.view.Guides(), columns: l.inner(), table: m.view.SessionsFolded(),
 	}
 	lines := make([]string, 0, len(window))
@@ -214,7 +214,7 @@ func (w *rows) text(l *ink.Line, r *picture.Row, p ink.Paint, command, times str
 // the text before it has been. The text may use the room where the row has none.
 func (w *rows) figures(l *ink.Line, r *picture.Row) (width int, write func()) {
 	switch {
-	case !columns.Over(r):
+	case !panes.Over(r):
 		spare := w.set.Spare(r)
 		width = w.set.Width() - spare
 		return width, func() {

@@ -9,10 +9,8 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
-	"github.com/lineage-ebpf/lineage/tui/details"
 	"github.com/lineage-ebpf/lineage/tui/ink"
-	"github.com/lineage-ebpf/lineage/tui/label"
-	"github.com/lineage-ebpf/lineage/tui/timeline"
+	"github.com/lineage-ebpf/lineage/tui/panes"
 )
 
 // The smallest readable terminal, the smallest one with frames around panes, and the
@@ -106,12 +104,12 @@ func (m *model) fill(lines []string, columns int, l layout) {
 }
 
 func (m *model) details(columns int) []string {
-	o := details.Options{Answer: m.asked.why, ReadOnly: m.readOnly() != ""}
+	o := panes.DetailOptions{Answer: m.asked.why, ReadOnly: m.readOnly() != ""}
 	r := m.view.Selected()
 	if r != nil {
 		o.Activity = m.rates.sessions[r.SessionID()]
 	}
-	return details.Lines(m.labels(), r, o, columns)
+	return panes.DetailLines(m.labels(), r, o, columns)
 }
 
 // View draws the screen.
@@ -155,7 +153,7 @@ func (m *model) body(l layout) []string {
 		return m.pane(l, ink.Frame{Title: m.detailTitle(), Focused: true}, m.scrolled(), l.tree, l.body)
 	case m.timeline != nil:
 		f := m.sessionFrame("Timeline", m.timeline.Session, m.timeline.Note(), m.focus == onTree)
-		f.Legend = timeline.Legend(m.labels(), l.tree-4-ink.Width(f.Foot))
+		f.Legend = panes.TimelineLegend(m.labels(), l.tree-4-ink.Width(f.Foot))
 		return m.pane(l, f, m.timelineLines(l), l.tree, l.body)
 	}
 	tree := m.pane(l, m.treeFrame(l), m.tree(l), l.tree, l.body)
@@ -333,14 +331,14 @@ func (m *model) helpLines(width int) []string {
 	}
 	put(t.Strong, " Rows")
 	for _, s := range []struct {
-		label.Look
+		panes.Look
 		means string
 	}{
-		{label.Look{Paint: t.Live, Glyph: t.LiveGlyph, Letter: " "}, "live; T: stopped by a signal"},
-		{label.Look{Paint: t.Moved, Glyph: t.MovedGlyph, Letter: " "}, "live, and its parent is not its creator; " + t.MovedGlyph + "7 sh: an orphan, its creator 7 sh is dead"},
-		{label.Look{Paint: t.Exited, Glyph: t.ExitedGlyph, Letter: "X"}, "exited: its code or signal, and " + t.Died + " how long ago"},
-		{label.Look{Paint: t.Zombie, Glyph: " ", Letter: "Z"}, "zombie: exited, but " + t.Up + "7 sh, its parent, has not reaped it"},
-		{label.Look{Paint: t.Ended, Glyph: t.EndedGlyph, Letter: "E"}, "ended by us"},
+		{panes.Look{Paint: t.Live, Glyph: t.LiveGlyph, Letter: " "}, "live; T: stopped by a signal"},
+		{panes.Look{Paint: t.Moved, Glyph: t.MovedGlyph, Letter: " "}, "live, and its parent is not its creator; " + t.MovedGlyph + "7 sh: an orphan, its creator 7 sh is dead"},
+		{panes.Look{Paint: t.Exited, Glyph: t.ExitedGlyph, Letter: "X"}, "exited: its code or signal, and " + t.Died + " how long ago"},
+		{panes.Look{Paint: t.Zombie, Glyph: " ", Letter: "Z"}, "zombie: exited, but " + t.Up + "7 sh, its parent, has not reaped it"},
+		{panes.Look{Paint: t.Ended, Glyph: t.EndedGlyph, Letter: "E"}, "ended by us"},
 	} {
 		entry(s.Paint, s.String(), s.means)
 	}

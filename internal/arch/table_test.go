@@ -59,15 +59,10 @@ var mayImport = map[string]string{
 	"tracer/procfs/procfstest":     "internal/require",
 	"tracer/takeover":              "bpf lineage tracer/bpfmap",
 	"tracer/tracertest":            "internal/require tracer",
-	"tui":                          "api api/display tui/columns tui/details tui/dialog tui/events tui/feed tui/ink tui/keys tui/label tui/picture tui/timeline",
-	"tui/columns":                  "api api/display tui/ink tui/label tui/picture",
-	"tui/details":                  "api api/display tui/ink tui/label tui/picture",
-	"tui/dialog":                   "api api/display tui/ink tui/keys tui/label",
-	"tui/events":                   "api api/display tui/ink tui/label",
+	"tui":                          "api api/display tui/feed tui/ink tui/keys tui/panes tui/picture",
 	"tui/feed":                     "api tui/picture",
-	"tui/label":                    "api api/display tui/ink tui/picture",
+	"tui/panes":                    "api api/display tui/ink tui/keys tui/picture",
 	"tui/picture":                  "api",
-	"tui/timeline":                 "api api/display tui/ink tui/label tui/picture",
 }
 
 // overLimit lists what exceeds a limit, with its current size. These numbers only go

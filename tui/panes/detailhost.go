@@ -1,4 +1,4 @@
-package details
+package panes
 
 import (
 	"cmp"

@@ -1,4 +1,4 @@
-package columns
+package panes
 
 import (
 	"strings"
@@ -11,7 +11,7 @@ import (
 )
 
 // names are the columns of a set; PORTS is the wider one.
-func names(s Set) string {
+func names(s Columns) string {
 	var all []string
 	for _, c := range s {
 		name := c.name

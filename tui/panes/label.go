@@ -1,6 +1,4 @@
-// Package label describes rows of the picture, in the words, glyphs and times that
-// every pane uses. All its results are sanitised.
-package label
+package panes
 
 import (
 	"cmp"
@@ -211,7 +209,7 @@ func (l *Labels) Until(t *time.Time) string {
 // Named names a process with what is known about it.
 func (l *Labels) Named(ref api.Ref) string {
 	if r := l.Picture.Process(ref); r != nil {
-		return Process(r.Process)
+		return ProcessLabel(r.Process)
 	}
 	return fmt.Sprint(ref.PID)
 }
@@ -234,11 +232,11 @@ func (l *Labels) Row(r *picture.Row) string {
 	case r.OfSessions():
 		return display.Count(r.Count(), "ended session", "ended sessions")
 	case r.Kind == picture.SessionRow:
-		return Session(r.Session)
+		return SessionLabel(r.Session)
 	case r.Kind == picture.GroupRow:
 		return fmt.Sprintf("%s %s%d", display.Name(r.First().Process), l.Times, r.Count())
 	}
-	return Process(r.Process)
+	return ProcessLabel(r.Process)
 }
 
 // User names a user.
@@ -267,13 +265,13 @@ func HowEnded(p *api.Process) string {
 	return WhoEnded(&alone)
 }
 
-// Session is the id of a session and, if it has one, the name.
-func Session(s *api.Session) string {
+// SessionLabel is the id of a session and, if it has one, the name.
+func SessionLabel(s *api.Session) string {
 	return display.Text(strings.TrimSpace(cmp.Or(s.ID, "no session") + " " + s.Name))
 }
 
-// Process is the PID and the short name.
-func Process(p *api.Process) string {
+// ProcessLabel is the PID and the short name.
+func ProcessLabel(p *api.Process) string {
 	if p == nil {
 		return "unknown process"
 	}

@@ -1,4 +1,4 @@
-package dialog
+package panes
 
 import (
 	"cmp"
@@ -11,14 +11,13 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/tui/ink"
-	"github.com/lineage-ebpf/lineage/tui/label"
 )
 
 // boxColumns limits the width of a dialog.
 const boxColumns = 100
 
 // Lines draws the dialog as a box on a screen of that size.
-func (d *Dialog) Lines(l *label.Labels, width, height int) []string {
+func (d *Dialog) Lines(l *Labels, width, height int) []string {
 	d.page = max(height/2, 1)
 	columns := min(width, boxColumns)
 	inner := columns - 4
@@ -55,7 +54,7 @@ func (d *Dialog) title() string {
 
 // text is the text of a dialog: a fixed head and foot, and a scrollable list between
 // them.
-func (d *Dialog) text(l *label.Labels, columns int) (head, list, foot []string) {
+func (d *Dialog) text(l *Labels, columns int) (head, list, foot []string) {
 	put := func(to *[]string, p ink.Paint, s string) {
 		line := l.Line(columns)
 		line.Put(p, s)
@@ -89,7 +88,7 @@ func (d *Dialog) text(l *label.Labels, columns int) (head, list, foot []string) 
 }
 
 // countdown says when the first of the sessions gets SIGKILL.
-func (d *Dialog) countdown(l *label.Labels) string {
+func (d *Dialog) countdown(l *Labels) string {
 	var first *time.Time
 	for _, t := range d.targets {
 		s := l.Picture.Session(t.Session)
@@ -106,7 +105,7 @@ func (d *Dialog) countdown(l *label.Labels) string {
 	return l.Until(first) + ". "
 }
 
-func (d *Dialog) buttons(l *label.Labels, columns int, blocked bool) string {
+func (d *Dialog) buttons(l *Labels, columns int, blocked bool) string {
 	line := l.Line(columns)
 	for i, c := range d.choices {
 		if i > 0 {
@@ -170,7 +169,7 @@ func (d *Dialog) grace() time.Duration {
 }
 
 // write shows a target and its result.
-func (t *Target) write(l *label.Labels, d *Dialog, put func(ink.Paint, string), columns int) {
+func (t *DialogTarget) write(l *Labels, d *Dialog, put func(ink.Paint, string), columns int) {
 	switch {
 	case t.err != nil:
 		for _, s := range ink.Wrap(t.Name+": "+display.Error(t.err), columns) {
@@ -192,7 +191,7 @@ func (t *Target) write(l *label.Labels, d *Dialog, put func(ink.Paint, string), 
 }
 
 // planned lists what would die, and how.
-func (t *Target) planned(l *label.Labels, put func(ink.Paint, string)) {
+func (t *DialogTarget) planned(l *Labels, put func(ink.Paint, string)) {
 	p := t.plan
 	die, spared := 0, 0
 	for i := range p.Processes {
@@ -220,12 +219,12 @@ func (t *Target) planned(l *label.Labels, put func(ink.Paint, string)) {
 }
 
 // named names processes as the dialog does.
-func named(l *label.Labels) display.Names {
+func named(l *Labels) display.Names {
 	return display.Names{Command: func(p *api.Process) string { return l.Fit(l.Command(p), 48) }}
 }
 
 // list writes rows about processes, and what there is to say about all of them.
-func list(l *label.Labels, put func(ink.Paint, string), rows []display.Row, notes []display.Note) {
+func list(l *Labels, put func(ink.Paint, string), rows []display.Row, notes []display.Note) {
 	paints := [...]ink.Paint{display.Plain: {}, display.Faint: l.Dim, display.Warn: l.Warn, display.Bad: l.Bad}
 	for i := range rows {
 		r := &rows[i]
@@ -237,7 +236,7 @@ func list(l *label.Labels, put func(ink.Paint, string), rows []display.Row, note
 }
 
 // outcome is the result on one line, and whether it is as requested.
-func (t *Target) outcome() (text string, ok bool) {
+func (t *DialogTarget) outcome() (text string, ok bool) {
 	switch {
 	case t.err != nil:
 		return t.Name + ": " + display.Error(t.err), false
@@ -251,7 +250,7 @@ func (t *Target) outcome() (text string, ok bool) {
 }
 
 // receipt lists how each process ended.
-func (t *Target) receipt(l *label.Labels, put func(ink.Paint, string)) {
+func (t *DialogTarget) receipt(l *Labels, put func(ink.Paint, string)) {
 	text, ok := t.outcome()
 	look := l.Live
 	if !ok {

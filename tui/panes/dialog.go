@@ -1,4 +1,4 @@
-package dialog
+package panes
 
 import (
 	"context"
@@ -17,8 +17,8 @@ const deaf = 300 * time.Millisecond
 // reportWait is how long the daemon may wait before it answers about an end.
 const reportWait = 10 * time.Second
 
-// Client is what a dialog needs from a daemon.
-type Client interface {
+// DialogClient is what a dialog needs from a daemon.
+type DialogClient interface {
 	Plan(ctx context.Context, s string) (*api.Plan, error)
 	End(ctx context.Context, s string, req api.EndRequest) (*api.Report, error)
 	Report(ctx context.Context, s string, wait time.Duration) (*api.Report, error)
@@ -38,11 +38,11 @@ const (
 // Dialog asks, and shows the result.
 type Dialog struct {
 	ctx     context.Context
-	client  Client
+	client  DialogClient
 	now     func() time.Time
 	keys    keys.Dialog
 	kill    bool // processes, not their sessions
-	targets []*Target
+	targets []*DialogTarget
 	choices []string
 	choice  int
 	stage   Stage
@@ -61,8 +61,8 @@ type drawn struct {
 	answered int
 }
 
-// Target is one session or process that a dialog is about.
-type Target struct {
+// DialogTarget is one session or process that a dialog is about.
+type DialogTarget struct {
 	Session string
 	Name    string // its name in the dialog
 	Process api.Process
@@ -74,16 +74,16 @@ type Target struct {
 	err    error
 }
 
-// Options are what a dialog needs.
-type Options struct {
+// DialogOptions are what a dialog needs.
+type DialogOptions struct {
 	Context context.Context
-	Client  Client
+	Client  DialogClient
 	Now     func() time.Time
 	Keys    keys.Dialog
 }
 
-// End opens the dialog that ends sessions, and requests the plans.
-func End(o Options, targets []*Target) (*Dialog, tea.Cmd) {
+// EndDialog opens the dialog that ends sessions, and requests the plans.
+func EndDialog(o DialogOptions, targets []*DialogTarget) (*Dialog, tea.Cmd) {
 	d := open(o, targets, "Cancel", "End", "End now")
 	var cmds []tea.Cmd
 	for _, t := range targets {
@@ -92,14 +92,14 @@ func End(o Options, targets []*Target) (*Dialog, tea.Cmd) {
 	return d, tea.Batch(cmds...)
 }
 
-// Kill opens the dialog that kills processes.
-func Kill(o Options, targets []*Target) *Dialog {
+// KillDialog opens the dialog that kills processes.
+func KillDialog(o DialogOptions, targets []*DialogTarget) *Dialog {
 	d := open(o, targets, "Cancel", "SIGTERM", "SIGKILL")
 	d.kill = true
 	return d
 }
 
-func open(o Options, targets []*Target, choices ...string) *Dialog {
+func open(o DialogOptions, targets []*DialogTarget, choices ...string) *Dialog {
 	return &Dialog{ctx: o.Context, client: o.Client, now: o.Now, keys: o.Keys, targets: targets, choices: choices,
 		hears: o.Now().Add(deaf), page: 1}
 }
@@ -108,7 +108,7 @@ func open(o Options, targets []*Target, choices ...string) *Dialog {
 func (d *Dialog) Stage() Stage { return d.stage }
 
 // over reports whether all answers about the target have arrived.
-func (t *Target) over() bool {
+func (t *DialogTarget) over() bool {
 	return t.err != nil || t.killed != nil || t.report != nil && t.report.Verdict != ""
 }
 
@@ -173,7 +173,7 @@ func (d *Dialog) blocked() string {
 }
 
 // ready reports whether the target's end would end something.
-func (t *Target) ready() bool {
+func (t *DialogTarget) ready() bool {
 	return t.err == nil && t.plan != nil && t.plan.RefusedBy == "" && len(t.plan.Processes) > 0
 }
 

@@ -1,6 +1,4 @@
-// Package details shows everything known about one row: its state, why it belongs to
-// its session, what it does and holds, and then the rest.
-package details
+package panes
 
 import (
 	"cmp"
@@ -11,15 +9,14 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/tui/ink"
-	"github.com/lineage-ebpf/lineage/tui/label"
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
 // nameColumns is how wide the names of facts are.
 const nameColumns = 9
 
-// Answer is what the daemon reported about a process beyond the picture.
-type Answer struct {
+// DetailAnswer is what the daemon reported about a process beyond the picture.
+type DetailAnswer struct {
 	Ref api.Ref
 	Why *api.Why // nil: nothing yet
 	Err error
@@ -27,22 +24,22 @@ type Answer struct {
 
 // pane is the details while they are written.
 type pane struct {
-	label.Labels
-	Options
+	Labels
+	DetailOptions
 	columns int
 	lines   []string
 }
 
-// Options are what the details need besides the row.
-type Options struct {
-	Answer   Answer
+// DetailOptions are what the details need besides the row.
+type DetailOptions struct {
+	Answer   DetailAnswer
 	ReadOnly bool      // nothing can be ended from here
 	Activity []float64 // CPU% of the row's session, once a second
 }
 
-// Lines is what is known about a row.
-func Lines(l *label.Labels, r *picture.Row, o Options, columns int) []string {
-	p := &pane{Labels: *l, columns: columns, Options: o}
+// DetailLines is what is known about a row.
+func DetailLines(l *Labels, r *picture.Row, o DetailOptions, columns int) []string {
+	p := &pane{Labels: *l, columns: columns, DetailOptions: o}
 	switch {
 	case r == nil:
 	case r.OfSessions():
@@ -93,7 +90,7 @@ func (p *pane) colored(paint ink.Paint, name, value string) {
 
 func (p *pane) blank() { p.lines = append(p.lines, p.Line(p.columns).Full()) }
 
-func (p *pane) process(r *picture.Row, a Answer) {
+func (p *pane) process(r *picture.Row, a DetailAnswer) {
 	pr := r.Process
 	why := a.Why
 	if a.Ref != pr.Ref {
@@ -114,7 +111,7 @@ func (p *pane) process(r *picture.Row, a Answer) {
 	p.fact("started", p.Clock(p.Born(pr))+", "+display.Age(p.Now.Sub(p.Born(pr)))+" ago")
 	s := p.Picture.Session(pr.Session)
 	if s != nil {
-		p.fact("session", label.Session(s.Session)+", "+string(cmp.Or(s.Session.State, "not known")))
+		p.fact("session", SessionLabel(s.Session)+", "+string(cmp.Or(s.Session.State, "not known")))
 	}
 	p.fact("call", display.Calls(pr.Calls))
 	p.fact("trace", strings.TrimPrefix(display.Trace(pr.Trace), "trace "))
@@ -181,20 +178,20 @@ func (p *pane) state(pr *api.Process) string {
 	}
 	switch {
 	case p.EndedByUs(pr):
-		return "ended by us: " + label.WhoEnded(pr) + when
+		return "ended by us: " + WhoEnded(pr) + when
 	case pr.State == api.StateExited:
-		return "exited: " + label.WhoEnded(pr) + when
+		return "exited: " + WhoEnded(pr) + when
 	case pr.State == api.StateZombie:
 		parent := "its parent"
 		if pr.Parent != nil {
 			parent += " " + p.Named(*pr.Parent)
 		}
-		return "zombie: " + label.WhoEnded(pr) + ", " + parent + " has not reaped it"
+		return "zombie: " + WhoEnded(pr) + ", " + parent + " has not reaped it"
 	case pr.Orphan && pr.Creator != nil:
 		return "orphan, " + task + ": its creator " + p.Named(*pr.Creator) + " is dead"
 	case pr.Orphan:
 		return "orphan, " + task
-	case label.Moved(pr):
+	case Moved(pr):
 		return task + ", created by " + p.Named(*pr.Creator) + ", but its parent is another"
 	}
 	return task
@@ -211,9 +208,9 @@ func (p *pane) parent(pr *api.Process, why *api.Why) string {
 	}
 	s := p.Named(*pr.Parent)
 	if why != nil && why.Parent != nil && why.Parent.Ref == *pr.Parent {
-		s = label.Process(why.Parent)
+		s = ProcessLabel(why.Parent)
 	}
-	if label.Moved(pr) {
+	if Moved(pr) {
 		s += ", now (it was reparented)"
 	}
 	return s
@@ -298,7 +295,7 @@ func (p *pane) group(r *picture.Row) {
 	first := r.First().Process
 	look := p.Look(r)
 	if first.State == api.StateExited {
-		p.text(look.Paint, "", look.String()+" "+label.HowEnded(first)+", all of them")
+		p.text(look.Paint, "", look.String()+" "+HowEnded(first)+", all of them")
 	} else {
 		p.text(look.Paint, "", look.String()+" "+display.Count(r.Count(), "process", "processes")+" of one creator run the same command")
 		p.fact("CPU, RSS", fmt.Sprintf("%.1f%%, %s", p.Picture.CPU(r), display.Size(r.RSS())))

@@ -1,4 +1,4 @@
-package timeline
+package panes
 
 import (
 	"cmp"
@@ -10,7 +10,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/tui/ink"
-	"github.com/lineage-ebpf/lineage/tui/label"
 )
 
 // mostCallLanes is how many calls have a lane each. Of more, those of one tool share one,
@@ -33,7 +32,7 @@ func keyOf(c *api.Call) callKey {
 
 // Open reports whether a call has no end yet, as far as is known, in a session of at most
 // that many processes.
-func (m *Model) Open(most int) bool {
+func (m *Timeline) Open(most int) bool {
 	return !m.over && len(m.known) <= most && slices.ContainsFunc(callLanes(slices.Collect(maps.Values(m.known))), func(l lane) bool {
 		return slices.ContainsFunc(l.calls, func(c *api.Call) bool { return c.Ended == nil })
 	})
@@ -73,7 +72,7 @@ func callLanes(all []*api.Process) (lanes []lane) {
 }
 
 // during is when a call was open.
-func (m *Model) during(c *api.Call) (began, ended time.Time) {
+func (m *Timeline) during(c *api.Call) (began, ended time.Time) {
 	if c.Ended == nil {
 		return *c.Began, m.now
 	}
@@ -81,7 +80,7 @@ func (m *Model) during(c *api.Call) (began, ended time.Time) {
 }
 
 // callName writes the call of a lane, or their tool and how many there are.
-func (m *Model) callName(l *label.Labels, line *ink.Line, ln *lane, columns int) {
+func (m *Timeline) callName(l *Labels, line *ink.Line, ln *lane, columns int) {
 	c := ln.calls[0]
 	room := columns - 2
 	if n := len(ln.calls); n > 1 {
@@ -97,7 +96,7 @@ func (m *Model) callName(l *label.Labels, line *ink.Line, ln *lane, columns int)
 }
 
 // callCells draws when the calls of a lane were open.
-func (m *Model) callCells(l *label.Labels, ln *lane, columns int) []cell {
+func (m *Timeline) callCells(l *Labels, ln *lane, columns int) []cell {
 	cells := make([]cell, columns)
 	from, to := m.Span()
 	for _, c := range ln.calls {

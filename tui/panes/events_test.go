@@ -1,4 +1,4 @@
-package events
+package panes
 
 import (
 	"strings"
@@ -10,7 +10,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tui/ink"
-	"github.com/lineage-ebpf/lineage/tui/label"
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
@@ -20,12 +19,12 @@ func TestLines(t *testing.T) {
 	shell, child, exec := api.Process{Ref: ref(7), Comm: "bash"}, api.Process{Ref: ref(8), Comm: "bash"}, api.Process{Ref: ref(8), Comm: "sleep", Argv: []string{"sleep", "9"}}
 	by := ref(7)
 	child.Creator = &by
-	p := &Pane{events: []*api.Event{
+	p := &EventsPane{events: []*api.Event{
 		{Type: "exec", Process: &shell}, {Type: "fork", Process: &child}, {Type: "exec", Process: &exec},
 		{Type: "reaped", Process: &api.Process{Ref: ref(8), Comm: "sleep"}}, {Type: "reaped", Process: &api.Process{Ref: ref(6)}},
 		{Type: "lost", Where: "restart"},
 	}}
-	l := &label.Labels{Theme: *ink.New(ink.Options{Name: "mono"}), Picture: picture.New(), Now: time.Unix(0, 0), Limit: 80}
+	l := &Labels{Theme: *ink.New(ink.Options{Name: "mono"}), Picture: picture.New(), Now: time.Unix(0, 0), Limit: 80}
 	for i, want := range []string{"exec 7 bash", "fork 8 bash by 7 bash", "exec 8 sleep 9", "reaped 8 sleep", "reaped 6", "lost no events are kept from before this time (restart)"} {
 		got := strings.Join(strings.Fields(ansi.Strip(p.line(l, i, 80)))[1:], " ")
 		require.Equal(t, got, want)

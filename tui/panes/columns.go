@@ -1,6 +1,4 @@
-// Package columns has the figures beside the rows of the tree: which of them fit, how
-// each is written, and how it sorts.
-package columns
+package panes
 
 import (
 	"fmt"
@@ -11,7 +9,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/tui/ink"
-	"github.com/lineage-ebpf/lineage/tui/label"
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
@@ -36,7 +33,7 @@ const (
 
 // Facts are what cells are written from.
 type Facts struct {
-	label.Labels
+	Labels
 	Activity func(session string) []float64 // CPU% of a session, lately
 }
 
@@ -53,8 +50,8 @@ var all = []column{
 	{"activity", "ACTIVITY", 8, none, everyRow, activity},
 }
 
-// Title names an order as the head of its column does.
-func Title(by picture.Sort) string {
+// ColumnTitle names an order as the head of its column does.
+func ColumnTitle(by picture.Sort) string {
 	for _, c := range all {
 		if c.sort == by {
 			return c.head
@@ -65,7 +62,7 @@ func Title(by picture.Sort) string {
 
 // ports is the column of ports in a width.
 func ports(width int) column {
-	return column{"ports", "PORTS", width, picture.ByPorts, everyRow, func(_ *Facts, r *picture.Row) string { return label.Ports(r.Listens(), width) }}
+	return column{"ports", "PORTS", width, picture.ByPorts, everyRow, func(_ *Facts, r *picture.Row) string { return Ports(r.Listens(), width) }}
 }
 
 // morePorts is how much wider it is where there is room: for three ports.
@@ -78,8 +75,8 @@ var (
 	inTable = []string{"live", "orphans", "leftovers", "zombies", "cpu", "rss", "ports", "age", "activity"}
 )
 
-// Set is the shown columns, in the order of a row.
-type Set []column
+// Columns is the shown columns, in the order of a row.
+type Columns []column
 
 // What the text of a row keeps of its width.
 const (
@@ -90,7 +87,7 @@ const (
 // Fit chooses columns beside rows of that width; table: beside sessions only. The text of a
 // process keeps most of the width. Columns of sessions take nothing from it, and leave a
 // session the room for its name.
-func Fit(width int, table bool) (s Set) {
+func Fit(width int, table bool) (s Columns) {
 	order, names, share := inTree, width-1-leastName, width-1-min(max(width*9/20, leastText), mostText)
 	if table {
 		names = width - 1 - min(max(width/4, leastText-2), mostText)
@@ -123,12 +120,12 @@ func Fit(width int, table bool) (s Set) {
 }
 
 // Has reports whether a column is part of the set.
-func (s Set) Has(name string) bool {
+func (s Columns) Has(name string) bool {
 	return slices.ContainsFunc(s, func(c column) bool { return c.name == name })
 }
 
 // Width is how many columns of the screen the set takes, with a blank at its end.
-func (s Set) Width() (n int) {
+func (s Columns) Width() (n int) {
 	for _, c := range s {
 		n += c.width + 1
 	}
@@ -136,7 +133,7 @@ func (s Set) Width() (n int) {
 }
 
 // Spare is how many of these are empty at the left of a row that is not a session.
-func (s Set) Spare(r *picture.Row) (n int) {
+func (s Columns) Spare(r *picture.Row) (n int) {
 	if r.Kind == picture.SessionRow {
 		return 0
 	}
@@ -150,7 +147,7 @@ func (s Set) Spare(r *picture.Row) (n int) {
 }
 
 // Head writes the names; an arrow marks the sort column.
-func (s Set) Head(t *ink.Theme, o picture.Order, gap string) string {
+func (s Columns) Head(t *ink.Theme, o picture.Order, gap string) string {
 	var b strings.Builder
 	for _, c := range s {
 		name, p := c.head, t.Dim
@@ -171,7 +168,7 @@ func (s Set) Head(t *ink.Theme, o picture.Order, gap string) string {
 }
 
 // Put writes the cells of a row, except the first skip columns of the screen.
-func (s Set) Put(line *ink.Line, l *Facts, r *picture.Row, skip int) {
+func (s Columns) Put(line *ink.Line, l *Facts, r *picture.Row, skip int) {
 	for _, c := range s {
 		if skip >= c.width+1 {
 			skip -= c.width + 1
@@ -208,7 +205,7 @@ func (c *column) look(l *Facts, text string) ink.Paint {
 }
 
 // Next is the order after o: that of the next column, or with back of the previous one.
-func (s Set) Next(o picture.Order, back bool) picture.Order {
+func (s Columns) Next(o picture.Order, back bool) picture.Order {
 	var sorts []picture.Sort
 	for _, c := range s {
 		if c.sort != none {

@@ -1,4 +1,4 @@
-package dialog
+package panes
 
 import (
 	tea "charm.land/bubbletea/v2"
@@ -6,40 +6,42 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// Msg handles an answer to a dialog's request, even after the dialog was closed. The
+// DialogMsg handles an answer to a dialog's request, even after the dialog was closed. The
 // result is nil while more answers are expected.
-type Msg func() (cmd tea.Cmd, result *Result)
+type DialogMsg func() (cmd tea.Cmd, result *DialogResult)
 
 // ask requests something about t. take gets the answer when the view handles the message.
-func ask[T any](t *Target, request func() (T, error), take func(T) (tea.Cmd, *Result)) tea.Cmd {
+func ask[T any](t *DialogTarget, request func() (T, error), take func(T) (tea.Cmd, *DialogResult)) tea.Cmd {
 	return func() tea.Msg {
 		doc, err := request()
-		return Msg(func() (tea.Cmd, *Result) {
+		return DialogMsg(func() (tea.Cmd, *DialogResult) {
 			t.err = err
 			return take(doc)
 		})
 	}
 }
 
-func (d *Dialog) askPlan(t *Target) tea.Cmd {
-	return ask(t, func() (*api.Plan, error) { return d.client.Plan(d.ctx, t.Session) }, func(p *api.Plan) (tea.Cmd, *Result) {
+func (d *Dialog) askPlan(t *DialogTarget) tea.Cmd {
+	return ask(t, func() (*api.Plan, error) { return d.client.Plan(d.ctx, t.Session) }, func(p *api.Plan) (tea.Cmd, *DialogResult) {
 		t.plan = p
 		d.planned()
 		return nil, nil
 	})
 }
 
-func (d *Dialog) sendEnd(t *Target, now bool) tea.Cmd {
-	return ask(t, func() (*api.Report, error) { return d.client.End(d.ctx, t.Session, api.EndRequest{Now: now, PlanToken: t.plan.Token}) }, d.reported(t))
+func (d *Dialog) sendEnd(t *DialogTarget, now bool) tea.Cmd {
+	return ask(t, func() (*api.Report, error) {
+		return d.client.End(d.ctx, t.Session, api.EndRequest{Now: now, PlanToken: t.plan.Token})
+	}, d.reported(t))
 }
 
-func (d *Dialog) askReport(t *Target) tea.Cmd {
+func (d *Dialog) askReport(t *DialogTarget) tea.Cmd {
 	return ask(t, func() (*api.Report, error) { return d.client.Report(d.ctx, t.Session, reportWait) }, d.reported(t))
 }
 
 // reported takes a report, and asks for the next one until the end is over.
-func (d *Dialog) reported(t *Target) func(*api.Report) (tea.Cmd, *Result) {
-	return func(r *api.Report) (tea.Cmd, *Result) {
+func (d *Dialog) reported(t *DialogTarget) func(*api.Report) (tea.Cmd, *DialogResult) {
+	return func(r *api.Report) (tea.Cmd, *DialogResult) {
 		if t.report = r; !t.over() {
 			return d.askReport(t), nil
 		}
@@ -47,18 +49,18 @@ func (d *Dialog) reported(t *Target) func(*api.Report) (tea.Cmd, *Result) {
 	}
 }
 
-func (d *Dialog) sendKill(t *Target, signal string) tea.Cmd {
+func (d *Dialog) sendKill(t *DialogTarget, signal string) tea.Cmd {
 	return ask(t, func() (*api.Killed, error) {
 		return d.client.Kill(d.ctx, t.Process.Ref.String(), api.KillRequest{Signal: signal})
 	},
-		func(k *api.Killed) (tea.Cmd, *Result) {
+		func(k *api.Killed) (tea.Cmd, *DialogResult) {
 			t.killed = k
 			return nil, d.result()
 		})
 }
 
-// Result is the outcome when everything is over.
-type Result struct {
+// DialogResult is the outcome when everything is over.
+type DialogResult struct {
 	Text string
 	OK   bool // it went as requested
 }
@@ -75,8 +77,8 @@ func (d *Dialog) planned() {
 }
 
 // result is the outcome of all targets, nil while one of them is not over.
-func (d *Dialog) result() *Result {
-	r := &Result{OK: true}
+func (d *Dialog) result() *DialogResult {
+	r := &DialogResult{OK: true}
 	for _, t := range d.targets {
 		if d.stage == Sending && !t.over() && (d.kill || t.ready()) {
 			return nil

@@ -1,4 +1,4 @@
-package timeline
+package panes
 
 import (
 	"fmt"
@@ -122,9 +122,9 @@ func TestMarks(t *testing.T) {
 	if len(want) > 0 {
 		t.Errorf("no lanes of %v", want)
 	}
-	if legend := ansi.Strip(Legend(l, 100)); !strings.HasPrefix(legend, " × failed  ⚑ ended by us  ━ exited ") {
+	if legend := ansi.Strip(TimelineLegend(l, 100)); !strings.HasPrefix(legend, " × failed  ⚑ ended by us  ━ exited ") {
 		t.Errorf("%s", legend)
 	}
-	require.Equal(t, ansi.Strip(Legend(l, 20)), " × failed ")
-	require.Equal(t, Legend(l, 3), "")
+	require.Equal(t, ansi.Strip(TimelineLegend(l, 20)), " × failed ")
+	require.Equal(t, TimelineLegend(l, 3), "")
 }

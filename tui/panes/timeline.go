@@ -1,7 +1,4 @@
-// Package timeline draws when the processes of a session were alive, including exited
-// ones. Processes of one creator that ran the same command share a lane, and so do
-// those of one program whose arguments are different each time.
-package timeline
+package panes
 
 import (
 	"maps"
@@ -19,8 +16,8 @@ const most = 20_000
 // leastSpan is the limit of zooming in.
 const leastSpan = 10 * time.Millisecond
 
-// Model is a timeline and the reader's place in it.
-type Model struct {
+// Timeline is a timeline and the reader's place in it.
+type Timeline struct {
 	Session string
 	Err     error     // why earlier processes are missing
 	Asked   time.Time // when they were requested
@@ -60,20 +57,20 @@ func (l *lane) key() (k laneKey) {
 	return k
 }
 
-// New is the timeline of a session.
-func New(session string) *Model {
-	return &Model{Session: session, known: map[api.Ref]*api.Process{}, rows: 1}
+// NewTimeline is the timeline of a session.
+func NewTimeline(session string) *Timeline {
+	return &Timeline{Session: session, known: map[api.Ref]*api.Process{}, rows: 1}
 }
 
 // Remember adds the session's tree from the history.
-func (m *Model) Remember(t *api.Tree) {
+func (m *Timeline) Remember(t *api.Tree) {
 	for i := range t.Nodes {
 		m.known[t.Nodes[i].Ref] = &t.Nodes[i].Process
 	}
 }
 
 // Update adds what the picture has of the session. born is when a process started.
-func (m *Model) Update(p *picture.Picture, now time.Time, born func(*api.Process) time.Time) {
+func (m *Timeline) Update(p *picture.Picture, now time.Time, born func(*api.Process) time.Time) {
 	p.All(func(r *picture.Row) {
 		if r.Process.Session == m.Session {
 			m.known[r.Process.Ref] = r.Process
@@ -98,7 +95,7 @@ func (m *Model) Update(p *picture.Picture, now time.Time, born func(*api.Process
 }
 
 // bounded drops the oldest exited processes if there are too many.
-func (m *Model) bounded(all []*api.Process) []*api.Process {
+func (m *Timeline) bounded(all []*api.Process) []*api.Process {
 	over := len(all) - most
 	return slices.DeleteFunc(all, func(p *api.Process) bool {
 		if over <= 0 || p.State != api.StateExited {
@@ -111,7 +108,7 @@ func (m *Model) bounded(all []*api.Process) []*api.Process {
 }
 
 // arrange makes the lanes: below each the commands that its processes started.
-func (m *Model) arrange(all []*api.Process) {
+func (m *Timeline) arrange(all []*api.Process) {
 	var at laneKey
 	if m.sel < len(m.lanes) {
 		at = m.lanes[m.sel].key()
@@ -172,7 +169,7 @@ func command(p *api.Process) string { return p.Comm + "\x00" + strings.Join(p.Ar
 
 // Selected is the last process of the selected lane; of calls the first one that the last
 // call started.
-func (m *Model) Selected() (api.Ref, bool) {
+func (m *Timeline) Selected() (api.Ref, bool) {
 	if m.sel >= len(m.lanes) {
 		return api.Ref{}, false
 	}
@@ -182,22 +179,22 @@ func (m *Model) Selected() (api.Ref, bool) {
 func (l *lane) last() *api.Process { return l.processes[len(l.processes)-1] }
 
 // SetHeight sets how many lanes are drawn.
-func (m *Model) SetHeight(rows int) {
+func (m *Timeline) SetHeight(rows int) {
 	m.rows = max(rows, 1)
 	m.Move(0)
 }
 
 // Page is how many lanes a page has.
-func (m *Model) Page() int { return max(m.rows-1, 1) }
+func (m *Timeline) Page() int { return max(m.rows-1, 1) }
 
 // Move selects another lane, by lanes down.
-func (m *Model) Move(by int) {
+func (m *Timeline) Move(by int) {
 	m.sel = max(min(m.sel+by, len(m.lanes)-1), 0)
 	m.top = max(min(m.top, m.sel, len(m.lanes)-m.rows), m.sel-m.rows+1, 0)
 }
 
 // Span is the shown time.
-func (m *Model) Span() (from, to time.Time) {
+func (m *Timeline) Span() (from, to time.Time) {
 	switch {
 	case !m.zoomed:
 		from, to = m.first, m.now
@@ -214,7 +211,7 @@ func (m *Model) Span() (from, to time.Time) {
 
 // Zoom shows a part of the time around the selected lane: half of what is shown, or
 // twice as much.
-func (m *Model) Zoom(in bool, born func(*api.Process) time.Time) {
+func (m *Timeline) Zoom(in bool, born func(*api.Process) time.Time) {
 	from, to := m.Span()
 	span := to.Sub(from)
 	if !in {
@@ -243,7 +240,7 @@ func (m *Model) Zoom(in bool, born func(*api.Process) time.Time) {
 }
 
 // latest is when the last process or call of a lane began and ended.
-func (m *Model) latest(l *lane, born func(*api.Process) time.Time) (start, end time.Time) {
+func (m *Timeline) latest(l *lane, born func(*api.Process) time.Time) (start, end time.Time) {
 	if n := len(l.calls); n > 0 {
 		return m.during(l.calls[n-1])
 	}
@@ -251,7 +248,7 @@ func (m *Model) latest(l *lane, born func(*api.Process) time.Time) (start, end t
 }
 
 // life is when a process was alive, up to now.
-func (m *Model) life(p *api.Process, born func(*api.Process) time.Time) (start, end time.Time) {
+func (m *Timeline) life(p *api.Process, born func(*api.Process) time.Time) (start, end time.Time) {
 	if p.Exited != nil {
 		return born(p), *p.Exited
 	}
@@ -261,7 +258,7 @@ func (m *Model) life(p *api.Process, born func(*api.Process) time.Time) (start, 
 func latest(a, b time.Time) time.Time { return slices.MaxFunc([]time.Time{a, b}, time.Time.Compare) }
 
 // show shows a span, within the session's time.
-func (m *Model) show(from time.Time, span time.Duration) {
+func (m *Timeline) show(from time.Time, span time.Duration) {
 	if to := from.Add(span); to.After(m.now) {
 		from = m.now.Add(-span)
 	}
@@ -271,7 +268,7 @@ func (m *Model) show(from time.Time, span time.Duration) {
 }
 
 // Pan shows what was earlier or later by a quarter of the span.
-func (m *Model) Pan(later bool) {
+func (m *Timeline) Pan(later bool) {
 	if !m.zoomed {
 		return
 	}
@@ -284,4 +281,4 @@ func (m *Model) Pan(later bool) {
 }
 
 // Whole shows all of the session.
-func (m *Model) Whole() { m.zoomed, m.follows = false, false }
+func (m *Timeline) Whole() { m.zoomed, m.follows = false, false }

@@ -1,5 +1,4 @@
-// Package events is a pane with the last events of a session, as they happen.
-package events
+package panes
 
 import (
 	"context"
@@ -13,7 +12,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/tui/ink"
-	"github.com/lineage-ebpf/lineage/tui/label"
 )
 
 const (
@@ -23,14 +21,14 @@ const (
 	retryEvery = time.Second
 )
 
-// Client is what the pane needs from a daemon.
-type Client interface {
+// EventsClient is what the pane needs from a daemon.
+type EventsClient interface {
 	Events(ctx context.Context, q api.EventsQuery, each func(*api.Event) error) error
 }
 
-// Pane is the events of one session. Its goroutine reads them; the view takes those
+// EventsPane is the events of one session. Its goroutine reads them; the view takes those
 // that arrived since the last time.
-type Pane struct {
+type EventsPane struct {
 	Session string
 
 	ctx    context.Context
@@ -45,20 +43,20 @@ type Pane struct {
 	ready chan struct{}
 }
 
-// Msg reports that a pane has new events.
-type Msg struct{ Pane *Pane }
+// EventsMsg reports that a pane has new events.
+type EventsMsg struct{ Pane *EventsPane }
 
-// Open begins to read the events of a session, including those of the last minutes.
-func Open(ctx context.Context, c Client, session string, now time.Time) (*Pane, tea.Cmd) {
-	p := &Pane{Session: session, ready: make(chan struct{}, 1)}
+// OpenEvents begins to read the events of a session, including those of the last minutes.
+func OpenEvents(ctx context.Context, c EventsClient, session string, now time.Time) (*EventsPane, tea.Cmd) {
+	p := &EventsPane{Session: session, ready: make(chan struct{}, 1)}
 	p.ctx, p.cancel = context.WithCancel(ctx)
 	return p, tea.Batch(p.read(c, api.EventsQuery{Session: session, Since: now.Add(-before)}), p.wait())
 }
 
 // Close stops the reading.
-func (p *Pane) Close() { p.cancel() }
+func (p *EventsPane) Close() { p.cancel() }
 
-func (p *Pane) read(c Client, q api.EventsQuery) tea.Cmd {
+func (p *EventsPane) read(c EventsClient, q api.EventsQuery) tea.Cmd {
 	return func() tea.Msg {
 		for p.ctx.Err() == nil {
 			err := c.Events(p.ctx, q, func(ev *api.Event) error {
@@ -84,7 +82,7 @@ func (p *Pane) read(c Client, q api.EventsQuery) tea.Cmd {
 }
 
 // put keeps an event, or why there are no others, for the view.
-func (p *Pane) put(ev *api.Event, err error) {
+func (p *EventsPane) put(ev *api.Event, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.next) == 2*kept {
@@ -100,7 +98,7 @@ func (p *Pane) put(ev *api.Event, err error) {
 }
 
 // wait notifies the view of new events, not more often than it paints.
-func (p *Pane) wait() tea.Cmd {
+func (p *EventsPane) wait() tea.Cmd {
 	return func() tea.Msg {
 		select {
 		case <-time.After(paintEvery):
@@ -109,7 +107,7 @@ func (p *Pane) wait() tea.Cmd {
 		}
 		select {
 		case <-p.ready:
-			return Msg{p}
+			return EventsMsg{p}
 		case <-p.ctx.Done():
 			return nil
 		}
@@ -117,7 +115,7 @@ func (p *Pane) wait() tea.Cmd {
 }
 
 // Take takes the new events, and waits for more.
-func (p *Pane) Take() tea.Cmd {
+func (p *EventsPane) Take() tea.Cmd {
 	p.mu.Lock()
 	next := p.next
 	p.next, p.err = nil, p.fail
@@ -133,10 +131,10 @@ func (p *Pane) Take() tea.Cmd {
 }
 
 // Scroll moves down, or up if lines is negative.
-func (p *Pane) Scroll(lines int) { p.offset -= lines }
+func (p *EventsPane) Scroll(lines int) { p.offset -= lines }
 
 // Lines draws the last events that fit.
-func (p *Pane) Lines(l *label.Labels, columns, rows int) []string {
+func (p *EventsPane) Lines(l *Labels, columns, rows int) []string {
 	p.offset = max(min(p.offset, len(p.events)-rows), 0)
 	end := len(p.events) - p.offset
 	var lines []string
@@ -154,7 +152,7 @@ func (p *Pane) Lines(l *label.Labels, columns, rows int) []string {
 }
 
 // Note says how many lines are below.
-func (p *Pane) Note() string {
+func (p *EventsPane) Note() string {
 	if p.offset == 0 {
 		return ""
 	}
@@ -163,17 +161,17 @@ func (p *Pane) Note() string {
 
 // named names a process as in its last event up to the i-th. The picture forgets dead
 // processes, and may have the name of a later exec.
-func (p *Pane) named(l *label.Labels, ref api.Ref, i int) string {
+func (p *EventsPane) named(l *Labels, ref api.Ref, i int) string {
 	for ; i >= 0; i-- {
 		if pr := p.events[i].Process; pr != nil && pr.Ref == ref && pr.Comm != "" {
-			return label.Process(pr)
+			return ProcessLabel(pr)
 		}
 	}
 	return l.Named(ref)
 }
 
 // line is one event: time, type, process, and details.
-func (p *Pane) line(l *label.Labels, i, columns int) string {
+func (p *EventsPane) line(l *Labels, i, columns int) string {
 	ev := p.events[i]
 	out := l.Line(columns)
 	when := "?"

@@ -1,4 +1,4 @@
-package timeline
+package panes
 
 import (
 	"fmt"
@@ -8,7 +8,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/tui/ink"
-	"github.com/lineage-ebpf/lineage/tui/label"
 )
 
 // mostIndent is how many levels are indented.
@@ -18,7 +17,7 @@ const mostIndent = 8
 func labelColumns(columns int) int { return min(columns*2/5, 48) }
 
 // Lines draws the axis and the lanes.
-func (m *Model) Lines(l *label.Labels, columns int) []string {
+func (m *Timeline) Lines(l *Labels, columns int) []string {
 	lines := []string{m.axis(l, columns)}
 	for i := m.top; i < len(m.lanes) && len(lines) <= m.rows; i++ {
 		lines = append(lines, m.lane(l, i, columns))
@@ -27,7 +26,7 @@ func (m *Model) Lines(l *label.Labels, columns int) []string {
 }
 
 // Note says what is shown.
-func (m *Model) Note() string {
+func (m *Timeline) Note() string {
 	from, to := m.Span()
 	span := display.Age(to.Sub(from))
 	if to.Sub(from) < time.Minute {
@@ -65,7 +64,7 @@ var steps = []time.Duration{
 const tickColumns = 14
 
 // axis is the line above the lanes: a tick and its time wherever there is room.
-func (m *Model) axis(l *label.Labels, columns int) string {
+func (m *Timeline) axis(l *Labels, columns int) string {
 	from, to := m.Span()
 	lane := columns - labelColumns(columns)
 	span := to.Sub(from)
@@ -114,7 +113,7 @@ type cell struct {
 	rank  int // a higher rank is drawn over a lower one
 }
 
-func (m *Model) lane(l *label.Labels, i, columns int) string {
+func (m *Timeline) lane(l *Labels, i, columns int) string {
 	ln := &m.lanes[i]
 	var line *ink.Line
 	if i == m.sel {
@@ -140,7 +139,7 @@ func (m *Model) lane(l *label.Labels, i, columns int) string {
 }
 
 // name writes the last process of a lane, and how many there are.
-func (m *Model) name(l *label.Labels, line *ink.Line, ln *lane, columns int) {
+func (m *Timeline) name(l *Labels, line *ink.Line, ln *lane, columns int) {
 	p := ln.processes[len(ln.processes)-1]
 	look := l.Process(p)
 	indent := strings.Repeat("  ", min(ln.depth, mostIndent))
@@ -163,7 +162,7 @@ func (m *Model) name(l *label.Labels, line *ink.Line, ln *lane, columns int) {
 }
 
 // cells draws the lifetimes of a lane's processes.
-func (m *Model) cells(l *label.Labels, ln *lane, columns int) []cell {
+func (m *Timeline) cells(l *Labels, ln *lane, columns int) []cell {
 	cells := make([]cell, columns)
 	from, to := m.Span()
 	for _, p := range ln.processes {
@@ -201,7 +200,7 @@ func span(begin, end, from, to time.Time, columns int) (start, stop int) {
 // painted is how the lifetime of a process is painted, the mark at its end, and its rank: an
 // end or a failure covers a live process, which covers a normal exit. A mark has the rank
 // above.
-func painted(l *label.Labels, p *api.Process) (paint ink.Paint, mark string, rank int) {
+func painted(l *Labels, p *api.Process) (paint ink.Paint, mark string, rank int) {
 	look := l.Process(p)
 	switch {
 	case p.State == api.StateLive:
@@ -216,8 +215,8 @@ func painted(l *label.Labels, p *api.Process) (paint ink.Paint, mark string, ran
 	return l.Key, "", 1
 }
 
-// Legend says what the lanes are made of, the most important first, as far as there is room.
-func Legend(l *label.Labels, columns int) (legend string) {
+// TimelineLegend says what the lanes are made of, the most important first, as far as there is room.
+func TimelineLegend(l *Labels, columns int) (legend string) {
 	for _, item := range []struct {
 		ink.Paint
 		text string

@@ -1,4 +1,4 @@
-package timeline
+package panes
 
 import (
 	"fmt"
@@ -12,7 +12,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tui/ink"
-	"github.com/lineage-ebpf/lineage/tui/label"
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
@@ -37,14 +36,14 @@ func process(pid int, creator int, from, to float64, argv ...string) api.Process
 }
 
 // loop is a session of 20 minutes that runs a job every that many seconds.
-func loop(every int) (*Model, *label.Labels) {
+func loop(every int) (*Timeline, *Labels) {
 	p := picture.New()
 	b := picture.NewBatch()
 	root := process(1, 0, 0, -1, "ci")
 	b.Add(&api.Frame{Head: api.Head{Kind: "snapshot"}, Upsert: []api.Process{root},
 		Sessions: []api.Session{{ID: "s", State: "active", Started: at(0), Root: &root}}})
 	p.Apply(b)
-	m := New("s")
+	m := NewTimeline("s")
 	tree := &api.Tree{}
 	for i := range 1200 / every {
 		job := process(10+2*i, 1, float64(every*i), float64(every*i+4), "job")
@@ -53,7 +52,7 @@ func loop(every int) (*Model, *label.Labels) {
 	m.Remember(tree)
 	m.SetHeight(10)
 	m.Update(p, *at(1200), born)
-	return m, &label.Labels{Theme: *ink.New(ink.Options{Name: "mono"}), Picture: p, Now: *at(1200), Limit: 80}
+	return m, &Labels{Theme: *ink.New(ink.Options{Name: "mono"}), Picture: p, Now: *at(1200), Limit: 80}
 }
 
 // bars counts the lifetimes that a line shows.

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/tui/feed"
+	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
 // crowd is a session of n processes: one in ten has children, the last tenth of
@@ -70,7 +70,7 @@ func BenchmarkFrame(b *testing.B) {
 				}
 				b.ReportAllocs()
 				for i := 0; b.Loop(); i++ {
-					f := feed.New(nil)
+					f := picture.NewFeed(nil)
 					f.Add(frames[i%len(frames)])
 					msg, _ := f.Take()
 					s.Update(msg)

@@ -4,13 +4,13 @@ import (
 	"context"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/tui/feed"
 	"github.com/lineage-ebpf/lineage/tui/panes"
+	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
 // Client is what the view needs from an api.Client.
 type Client interface {
-	feed.Watcher
+	picture.Watcher
 	panes.DialogClient
 	panes.EventsClient
 	Why(ctx context.Context, ref string) (*api.Why, error)

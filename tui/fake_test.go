@@ -13,7 +13,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/apitest"
-	"github.com/lineage-ebpf/lineage/tui/feed"
+	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
 // noon is the time at which every test begins.
@@ -49,7 +49,7 @@ func newScreen(t testing.TB, f *apitest.Client, o Options, width, height int) *s
 		o.Theme = "mono"
 	}
 	s.model = newModel(ctx, o)
-	s.send(feed.Msg{Connected: f})
+	s.send(picture.FeedMsg{Connected: f})
 	s.send(tea.WindowSizeMsg{Width: width, Height: height})
 	return s
 }
@@ -86,7 +86,7 @@ func (s *screen) run(cmd tea.Cmd) {
 
 // frames gives the model frames as one batch.
 func (s *screen) frames(frames ...*api.Frame) {
-	f := feed.New(nil)
+	f := picture.NewFeed(nil)
 	for _, fr := range frames {
 		f.Add(fr)
 	}

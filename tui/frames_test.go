@@ -15,7 +15,6 @@ import (
 	"github.com/charmbracelet/x/exp/golden"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/tui/feed"
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
@@ -40,7 +39,7 @@ var states = []struct {
 	{"waiting", func(s *screen) {
 		s.model.link = link{}
 		s.forget()
-		s.send(feed.Msg{Away: &api.UnreachableError{Socket: "/run/lineage/lineage.sock", Err: fs.ErrNotExist}})
+		s.send(picture.FeedMsg{Away: &api.UnreachableError{Socket: "/run/lineage/lineage.sock", Err: fs.ErrNotExist}})
 	}},
 	{"folded", func(s *screen) { s.press("j h") }},
 	{"orphan", func(s *screen) { s.press("/ 4130 enter esc") }},
@@ -119,7 +118,7 @@ var states = []struct {
 	{"observe", func(s *screen) { s.status(func(st *api.WatchStatus) { st.Mode = "observe" }) }},
 	{"read only", func(s *screen) { s.opts.ReadOnly = true; s.arrange(); s.press("x") }},
 	{"away", func(s *screen) {
-		s.send(feed.Msg{Away: &api.UnreachableError{Socket: "/run/lineage/lineage.sock", Err: errors.New("connection refused")}})
+		s.send(picture.FeedMsg{Away: &api.UnreachableError{Socket: "/run/lineage/lineage.sock", Err: errors.New("connection refused")}})
 		s.later(7 * time.Second)
 	}},
 	{"empty", func(s *screen) {

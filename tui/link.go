@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/tui/feed"
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
@@ -21,7 +20,7 @@ type link struct {
 }
 
 // take stores what the feed delivered, except the picture itself.
-func (k *link) take(msg feed.Msg, now time.Time) {
+func (k *link) take(msg picture.FeedMsg, now time.Time) {
 	if b := msg.Batch; b != nil {
 		k.known, k.fresh = true, now
 		if b.Status != nil {

@@ -10,7 +10,6 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/colorprofile"
 
-	"github.com/lineage-ebpf/lineage/tui/feed"
 	"github.com/lineage-ebpf/lineage/tui/ink"
 	"github.com/lineage-ebpf/lineage/tui/keys"
 	"github.com/lineage-ebpf/lineage/tui/panes"
@@ -33,7 +32,7 @@ type model struct {
 	opts Options
 	keys keys.Map
 	term canvas
-	feed *feed.Feed
+	feed *picture.Feed
 
 	link  link
 	view  *picture.View
@@ -68,7 +67,7 @@ type message struct {
 
 func newModel(ctx context.Context, o Options) *model {
 	m := &model{ctx: ctx, opts: o, keys: keys.New(), view: picture.NewView(picture.New()), scroll: viewport.New()}
-	m.feed = feed.New(func(ctx context.Context) (feed.Watcher, error) { return o.Connect(ctx) })
+	m.feed = picture.NewFeed(func(ctx context.Context) (picture.Watcher, error) { return o.Connect(ctx) })
 	if f, err := m.filter(o.Filter); err == nil {
 		m.view.SetFilter(f)
 	}
@@ -115,7 +114,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case tea.WindowSizeMsg:
 		m.term.width, m.term.height = msg.Width, msg.Height
 		cmd = func() tea.Msg {
-			feed.Pause(m.ctx, settled)
+			picture.Pause(m.ctx, settled)
 			return tea.ClearScreen()
 		}
 	case tea.ColorProfileMsg:
@@ -131,7 +130,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		if m.prompt != nil {
 			cmd = m.prompt.update(m, msg)
 		}
-	case feed.Msg:
+	case picture.FeedMsg:
 		m.fed(msg)
 		cmd = m.feed.Wait(m.ctx)
 	case tickMsg:
@@ -155,7 +154,7 @@ func (m *model) labels() *panes.Labels {
 }
 
 // fed handles what the feed delivered.
-func (m *model) fed(msg feed.Msg) {
+func (m *model) fed(msg picture.FeedMsg) {
 	if c, ok := msg.Connected.(Client); ok {
 		m.link.client = c
 	}

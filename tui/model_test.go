@@ -12,7 +12,6 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/internal/require"
-	"github.com/lineage-ebpf/lineage/tui/feed"
 	"github.com/lineage-ebpf/lineage/tui/ink"
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
@@ -25,7 +24,7 @@ func TestReconnect(t *testing.T) {
 	s.press("enter h space k k k k")
 	selected := s.view.Selected().Key()
 	before := s.draw()
-	s.send(feed.Msg{Away: errors.New("connection refused")})
+	s.send(picture.FeedMsg{Away: errors.New("connection refused")})
 	s.says("away")
 	again := scene()
 	again.Rev = 70

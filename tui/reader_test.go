@@ -16,7 +16,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/internal/require"
-	"github.com/lineage-ebpf/lineage/tui/feed"
+	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
 func (s *screen) selected() string { return s.labels().Row(s.view.Selected()) }
@@ -110,13 +110,13 @@ func TestPorts(t *testing.T) {
 func TestWaitsForADaemon(t *testing.T) {
 	s := newScreen(t, newFake(), Options{}, 80, 24)
 	s.link = link{}
-	s.send(feed.Msg{Away: &api.UnreachableError{Socket: "/run/lineage/lineage.sock", Err: fs.ErrNotExist}})
+	s.send(picture.FeedMsg{Away: &api.UnreachableError{Socket: "/run/lineage/lineage.sock", Err: fs.ErrNotExist}})
 	s.later(5 * time.Second)
 	s.says("no daemon at /run/lineage/lineage.sock; start one: │", "│ sudo lineage daemon │", "│ sudo lineage run -- CMD │", "waiting for a daemon since 5s")
-	s.send(feed.Msg{Away: &api.UnreachableError{Socket: "/run/lineage/lineage.sock", Err: api.ErrSilent}})
+	s.send(picture.FeedMsg{Away: &api.UnreachableError{Socket: "/run/lineage/lineage.sock", Err: api.ErrSilent}})
 	s.says("the daemon at /run/lineage/lineage.sock hangs or is stopped: no answer │", "restart it", "!sudo")
 	s.press("x X T v i esc j z b / esc")
-	s.send(feed.Msg{Connected: s.fake})
+	s.send(picture.FeedMsg{Connected: s.fake})
 	s.frames(scene())
 	s.says("!waiting", "build")
 }
@@ -143,7 +143,7 @@ func TestWrongFilter(t *testing.T) {
 func TestStale(t *testing.T) {
 	s := shown(t, 80, 24)
 	s.later(2 * time.Second)
-	s.send(feed.Msg{Away: errors.New("connection refused")})
+	s.send(picture.FeedMsg{Away: errors.New("connection refused")})
 	s.later(7 * time.Second)
 	s.says("STALE 9s", "is from 12:03:20", "!check ok")
 }
@@ -151,7 +151,7 @@ func TestStale(t *testing.T) {
 // The empty tree says that there are sessions which the reader may not see.
 func TestHiddenSessions(t *testing.T) {
 	s := newScreen(t, newFake(), Options{}, 80, 24)
-	s.send(feed.Msg{Connected: s.fake})
+	s.send(picture.FeedMsg{Connected: s.fake})
 	s.frames(&api.Frame{Head: api.Head{Kind: "snapshot"}, Status: &api.WatchStatus{Live: 90}})
 	s.says("sessions of other users are hidden; run with sudo to see them", "!no sessions yet")
 	s.status(func(st *api.WatchStatus) { st.Live = 0 })

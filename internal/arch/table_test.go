@@ -59,8 +59,7 @@ var mayImport = map[string]string{
 	"tracer/procfs/procfstest":     "internal/require",
 	"tracer/takeover":              "bpf lineage tracer/bpfmap",
 	"tracer/tracertest":            "internal/require tracer",
-	"tui":                          "api api/display tui/feed tui/ink tui/keys tui/panes tui/picture",
-	"tui/feed":                     "api tui/picture",
+	"tui":                          "api api/display tui/ink tui/keys tui/panes tui/picture",
 	"tui/panes":                    "api api/display tui/ink tui/keys tui/picture",
 	"tui/picture":                  "api",
 }

@@ -1,4 +1,4 @@
-package feed
+package picture
 
 import (
 	"context"
@@ -19,7 +19,7 @@ func live(pid int, comm string) api.Process {
 // startFeed runs a feed whose pauses take no time.
 func startFeed(t *testing.T, watch func(ctx context.Context, each func(*api.Frame) error) error) *Feed {
 	ctx, cancel := context.WithCancel(t.Context())
-	f := New(func(context.Context) (Watcher, error) { return &apitest.Client{On: apitest.On{Watch: watch}}, nil })
+	f := NewFeed(func(context.Context) (Watcher, error) { return &apitest.Client{On: apitest.On{Watch: watch}}, nil })
 	f.pause = func(context.Context, time.Duration) {}
 	over := make(chan struct{})
 	go func() { f.Run(ctx)(); close(over) }()
@@ -27,9 +27,9 @@ func startFeed(t *testing.T, watch func(ctx context.Context, each func(*api.Fram
 	return f
 }
 
-func next(t *testing.T, f *Feed) Msg {
+func next(t *testing.T, f *Feed) FeedMsg {
 	t.Helper()
-	msg, ok := f.Wait(t.Context())().(Msg)
+	msg, ok := f.Wait(t.Context())().(FeedMsg)
 	if !ok {
 		t.Fatal("the feed is over")
 	}
@@ -72,7 +72,7 @@ func TestFeedAsksAgain(t *testing.T) {
 	broken := errors.New("broken")
 	asked := 0
 	gone := make(chan struct{})
-	news := func(f *Feed) Msg { // skips the message that there is a connection, which may come alone
+	news := func(f *Feed) FeedMsg { // skips the message that there is a connection, which may come alone
 		for {
 			if msg := next(t, f); msg.Batch != nil || msg.Away != nil {
 				return msg

@@ -1,6 +1,4 @@
-// Package feed reads the daemon's picture for a view that may be slower than the
-// daemon, and waits for a daemon that does not run.
-package feed
+package picture
 
 import (
 	"context"
@@ -11,7 +9,6 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
 // The pace of the feed.
@@ -35,20 +32,20 @@ type Feed struct {
 	pause   func(context.Context, time.Duration) // waits that long, or for ctx
 
 	mu    sync.Mutex
-	next  Msg
+	next  FeedMsg
 	news  bool          // next has something for the view
 	ready chan struct{} // has an element if next has news
 }
 
-// Msg is what happened since the last Msg.
-type Msg struct {
-	Connected Watcher        // the daemon that was found, once
-	Batch     *picture.Batch // nil: no frame came
-	Away      error          // the stream is broken, and is requested again
+// FeedMsg is what happened since the last Msg.
+type FeedMsg struct {
+	Connected Watcher // the daemon that was found, once
+	Batch     *Batch  // nil: no frame came
+	Away      error   // the stream is broken, and is requested again
 }
 
-// New makes a feed that reads nothing before Run.
-func New(c Connect) *Feed {
+// NewFeed makes a feed that reads nothing before Run.
+func NewFeed(c Connect) *Feed {
 	return &Feed{connect: c, ready: make(chan struct{}, 1), pause: Pause}
 }
 
@@ -78,7 +75,7 @@ func (f *Feed) Run(ctx context.Context) tea.Cmd {
 				err = errors.New("the daemon is stopping")
 			}
 			if ctx.Err() == nil && err != nil {
-				f.send(Msg{Away: err})
+				f.send(FeedMsg{Away: err})
 				f.pause(ctx, retryEvery)
 			}
 		}
@@ -91,10 +88,10 @@ func (f *Feed) find(ctx context.Context) (w Watcher) {
 	for ctx.Err() == nil {
 		var err error
 		if w, err = f.connect(ctx); err == nil {
-			f.send(Msg{Connected: w})
+			f.send(FeedMsg{Connected: w})
 			return w
 		}
-		f.send(Msg{Away: err})
+		f.send(FeedMsg{Away: err})
 		f.pause(ctx, retryEvery)
 	}
 	return w
@@ -109,7 +106,7 @@ func (f *Feed) Add(frame *api.Frame) {
 	defer f.mu.Unlock()
 	f.next.Away = nil
 	if f.next.Batch == nil {
-		f.next.Batch = picture.NewBatch()
+		f.next.Batch = NewBatch()
 	}
 	f.next.Batch.Add(frame)
 	if f.next.Batch.Whole() {
@@ -117,7 +114,7 @@ func (f *Feed) Add(frame *api.Frame) {
 	}
 }
 
-func (f *Feed) send(msg Msg) {
+func (f *Feed) send(msg FeedMsg) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if b := f.next.Batch; b != nil && !b.Whole() {
@@ -157,11 +154,11 @@ func (f *Feed) Wait(ctx context.Context) tea.Cmd {
 }
 
 // Take returns what arrived, unless a part is still missing.
-func (f *Feed) Take() (Msg, bool) {
+func (f *Feed) Take() (FeedMsg, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if b := f.next.Batch; b != nil && !b.Whole() || !f.news {
-		return Msg{}, false
+		return FeedMsg{}, false
 	}
 	msg := f.next
 	f.next.Batch, f.next.Connected, f.news = nil, nil, false

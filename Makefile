@@ -452,7 +452,7 @@ lint: programs
 ## docs: write COMMANDS.md, POLICY.md, openapi.json and the tables of TOP, MONITORING, SIEM, TELEMETRY, CODEBASE.md and results/kernels.md
 docs: build
 	docs/commands.sh > docs/COMMANDS.md
-	go test ./tui/keys -run TestDocument -update
+	go test ./tui/ink -run TestDocument -update
 	go run ./internal/vm/matrix -pages
 	go test ./daemon/system -run TestDocument -update
 	go test ./enforcer/policy -run 'TestDocument|TestSchema' -update
@@ -465,7 +465,7 @@ docs: build
 docs-check: build
 	docs/commands.sh | diff -u docs/COMMANDS.md -
 	go run ./internal/release notices bin/lineage $(HELPERS:%=bin/%) > /dev/null
-	go test ./tui/keys -run TestDocument
+	go test ./tui/ink -run TestDocument
 	go run ./internal/vm/matrix -check
 	go test ./daemon/system ./enforcer/policy -run 'TestDocument|TestSchema'
 	go test ./internal/openapi

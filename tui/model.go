@@ -11,7 +11,6 @@ import (
 	"github.com/charmbracelet/colorprofile"
 
 	"github.com/lineage-ebpf/lineage/tui/ink"
-	"github.com/lineage-ebpf/lineage/tui/keys"
 	"github.com/lineage-ebpf/lineage/tui/panes"
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
@@ -30,7 +29,7 @@ const (
 type model struct {
 	ctx  context.Context
 	opts Options
-	keys keys.Map
+	keys ink.KeyMap
 	term canvas
 	feed *picture.Feed
 
@@ -66,7 +65,7 @@ type message struct {
 }
 
 func newModel(ctx context.Context, o Options) *model {
-	m := &model{ctx: ctx, opts: o, keys: keys.New(), view: picture.NewView(picture.New()), scroll: viewport.New()}
+	m := &model{ctx: ctx, opts: o, keys: ink.NewKeys(), view: picture.NewView(picture.New()), scroll: viewport.New()}
 	m.feed = picture.NewFeed(func(ctx context.Context) (picture.Watcher, error) { return o.Connect(ctx) })
 	if f, err := m.filter(o.Filter); err == nil {
 		m.view.SetFilter(f)

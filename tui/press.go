@@ -4,17 +4,17 @@ import (
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 
-	"github.com/lineage-ebpf/lineage/tui/keys"
+	"github.com/lineage-ebpf/lineage/tui/ink"
 	"github.com/lineage-ebpf/lineage/tui/panes"
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
 // press passes a key to the pane that has the focus.
 func (m *model) press(msg tea.KeyPressMsg) tea.Cmd {
-	if cmd, _, found := keys.Press(msg, []keys.Row{
-		keys.Start(m.keys.Suspend, func() tea.Cmd { return tea.Suspend }),
-		keys.Start(key.NewBinding(key.WithKeys("ctrl+c")), func() tea.Cmd { return tea.Quit }),
-		keys.Start(m.keys.Redraw, func() tea.Cmd { return tea.ClearScreen }),
+	if cmd, _, found := ink.Press(msg, []ink.KeyRow{
+		ink.StartKey(m.keys.Suspend, func() tea.Cmd { return tea.Suspend }),
+		ink.StartKey(key.NewBinding(key.WithKeys("ctrl+c")), func() tea.Cmd { return tea.Quit }),
+		ink.StartKey(m.keys.Redraw, func() tea.Cmd { return tea.ClearScreen }),
 	}); found {
 		return cmd
 	}
@@ -50,8 +50,8 @@ func (m *model) press(msg tea.KeyPressMsg) tea.Cmd {
 }
 
 // pressIn carries out a key of a pane, or says why it has no effect.
-func (m *model) pressIn(pane func(tea.KeyPressMsg) []keys.Row, msg tea.KeyPressMsg) tea.Cmd {
-	cmd, why, _ := keys.Press(msg, pane(msg))
+func (m *model) pressIn(pane func(tea.KeyPressMsg) []ink.KeyRow, msg tea.KeyPressMsg) tea.Cmd {
+	cmd, why, _ := ink.Press(msg, pane(msg))
 	if why != "" {
 		m.complain("%s", why)
 	}
@@ -64,22 +64,22 @@ func (m *model) opens(f focus) func() {
 }
 
 // readerKeys are the keys while details or help have the focus.
-func (m *model) readerKeys(msg tea.KeyPressMsg) []keys.Row {
+func (m *model) readerKeys(msg tea.KeyPressMsg) []ink.KeyRow {
 	k := m.keys
 	inTree := func() tea.Cmd {
 		m.focus = onTree
 		return m.pressIn(m.treeKeys, msg)
 	}
-	return append(keys.Moves(m.read, m.scroll.Height(), k.Up, k.Down, k.PageUp, k.PageDown, k.Home, k.End),
-		keys.On(k.Escape, m.opens(onTree)),
-		keys.On(k.Left, m.opens(onTree)),
-		keys.On(map[focus]key.Binding{onDetails: k.Details, onHelp: k.Help}[m.focus], m.opens(onTree)),
-		keys.On(k.Pane, m.nextPane),
-		keys.On(k.Help, m.opens(onHelp)),
-		keys.Start(k.EndSession, inTree),
-		keys.Start(k.Kill, inTree),
-		keys.Start(k.Copy, inTree),
-		keys.Start(k.Tree.Timeline, inTree),
+	return append(ink.Moves(m.read, m.scroll.Height(), k.Up, k.Down, k.PageUp, k.PageDown, k.Home, k.End),
+		ink.OnKey(k.Escape, m.opens(onTree)),
+		ink.OnKey(k.Left, m.opens(onTree)),
+		ink.OnKey(map[focus]key.Binding{onDetails: k.Details, onHelp: k.Help}[m.focus], m.opens(onTree)),
+		ink.OnKey(k.Pane, m.nextPane),
+		ink.OnKey(k.Help, m.opens(onHelp)),
+		ink.StartKey(k.EndSession, inTree),
+		ink.StartKey(k.Kill, inTree),
+		ink.StartKey(k.Copy, inTree),
+		ink.StartKey(k.TreeKeys.Timeline, inTree),
 	)
 }
 
@@ -87,84 +87,84 @@ func (m *model) readerKeys(msg tea.KeyPressMsg) []keys.Row {
 func (m *model) read(lines int) { m.scroll.SetYOffset(m.scroll.YOffset() + lines) }
 
 // eventKeys are the keys while the events pane has the focus.
-func (m *model) eventKeys(tea.KeyPressMsg) []keys.Row {
+func (m *model) eventKeys(tea.KeyPressMsg) []ink.KeyRow {
 	k := m.keys
-	return append(keys.Moves(m.events.Scroll, max(m.layout().log-3, 1), k.Up, k.Down, k.PageUp, k.PageDown, k.Home, k.End),
-		keys.On(k.Pane, m.nextPane),
-		keys.On(k.Escape, m.opens(onTree)),
-		keys.On(k.Left, m.opens(onTree)),
-		keys.On(k.Events, m.closeEvents),
-		keys.On(k.Help, m.opens(onHelp)),
+	return append(ink.Moves(m.events.Scroll, max(m.layout().log-3, 1), k.Up, k.Down, k.PageUp, k.PageDown, k.Home, k.End),
+		ink.OnKey(k.Pane, m.nextPane),
+		ink.OnKey(k.Escape, m.opens(onTree)),
+		ink.OnKey(k.Left, m.opens(onTree)),
+		ink.OnKey(k.Events, m.closeEvents),
+		ink.OnKey(k.Help, m.opens(onHelp)),
 	)
 }
 
 // timelineKeys are the keys while the timeline is shown.
-func (m *model) timelineKeys(tea.KeyPressMsg) []keys.Row {
+func (m *model) timelineKeys(tea.KeyPressMsg) []ink.KeyRow {
 	k, t := m.keys.Timeline, m.timeline
 	leave := func() { m.timeline = nil }
-	return append(keys.Moves(t.Move, t.Page(), k.Up, k.Down, k.PageUp, k.PageDown, k.Home, k.End),
-		keys.On(k.In, func() { t.Zoom(true, m.labels().Born) }),
-		keys.On(k.Out, func() { t.Zoom(false, m.labels().Born) }),
-		keys.On(k.Earlier, func() { t.Pan(false) }),
-		keys.On(k.Later, func() { t.Pan(true) }),
-		keys.On(k.Whole, t.Whole),
-		keys.On(k.Select, m.selectLane),
-		keys.On(m.keys.Escape, leave),
-		keys.On(m.keys.Tree.Timeline, leave),
-		keys.On(m.keys.Help, m.opens(onHelp)),
-		keys.On(m.keys.Pause, func() { m.held.turn(m.view) }),
+	return append(ink.Moves(t.Move, t.Page(), k.Up, k.Down, k.PageUp, k.PageDown, k.Home, k.End),
+		ink.OnKey(k.In, func() { t.Zoom(true, m.labels().Born) }),
+		ink.OnKey(k.Out, func() { t.Zoom(false, m.labels().Born) }),
+		ink.OnKey(k.Earlier, func() { t.Pan(false) }),
+		ink.OnKey(k.Later, func() { t.Pan(true) }),
+		ink.OnKey(k.Whole, t.Whole),
+		ink.OnKey(k.Select, m.selectLane),
+		ink.OnKey(m.keys.Escape, leave),
+		ink.OnKey(m.keys.TreeKeys.Timeline, leave),
+		ink.OnKey(m.keys.Help, m.opens(onHelp)),
+		ink.OnKey(m.keys.Pause, func() { m.held.turn(m.view) }),
 	)
 }
 
 // treeKeys are the keys while the tree has the focus.
-func (m *model) treeKeys(msg tea.KeyPressMsg) []keys.Row {
+func (m *model) treeKeys(msg tea.KeyPressMsg) []ink.KeyRow {
 	k, v, r, set := m.keys, m.view, m.view.Selected(), m.columnSet()
 	o := v.Order()
 	sort := func(o picture.Order) func() { return func() { m.sort(o) } }
 	refusal := m.refusal()
-	rows := []keys.Row{
-		keys.On(k.Up, func() { v.Move(-1) }),
-		keys.On(k.Down, func() { v.Move(1) }),
-		keys.On(k.PageUp, func() { v.Page(false) }),
-		keys.On(k.PageDown, func() { v.Page(true) }),
-		keys.On(k.Home, v.Home),
-		keys.On(k.End, v.End),
-		keys.Start(k.Search, m.askSearch),
-		keys.Start(k.Filter, m.askFilter),
-		keys.On(k.Next, func() { m.find(false) }),
-		keys.On(k.Prev, func() { m.find(true) }),
-		keys.On(k.Help, m.opens(onHelp)),
-		keys.On(k.Pause, func() { m.held.turn(v) }),
-		keys.On(k.Escape, m.escape),
+	rows := []ink.KeyRow{
+		ink.OnKey(k.Up, func() { v.Move(-1) }),
+		ink.OnKey(k.Down, func() { v.Move(1) }),
+		ink.OnKey(k.PageUp, func() { v.Page(false) }),
+		ink.OnKey(k.PageDown, func() { v.Page(true) }),
+		ink.OnKey(k.Home, v.Home),
+		ink.OnKey(k.End, v.End),
+		ink.StartKey(k.Search, m.askSearch),
+		ink.StartKey(k.Filter, m.askFilter),
+		ink.OnKey(k.Next, func() { m.find(false) }),
+		ink.OnKey(k.Prev, func() { m.find(true) }),
+		ink.OnKey(k.Help, m.opens(onHelp)),
+		ink.OnKey(k.Pause, func() { m.held.turn(v) }),
+		ink.OnKey(k.Escape, m.escape),
 	}
 	if r == nil {
-		return append(rows, keys.On(key.NewBinding(key.WithKeys(msg.String())), nil).If(false, "nothing is selected"))
+		return append(rows, ink.OnKey(key.NewBinding(key.WithKeys(msg.String())), nil).If(false, "nothing is selected"))
 	}
 	return append(rows,
-		keys.On(k.Left, func() { v.Out(r) }),
-		keys.On(k.Right, func() { v.In(r) }),
-		keys.On(k.Details, m.opens(onDetails)),
-		keys.On(k.Mark, func() { m.mark(r) }),
-		keys.On(k.MarkAll, func() { v.Picture.Mark(r, true, true) }),
-		keys.On(k.Unmark, v.Picture.Unmark),
-		keys.Start(k.Copy, func() tea.Cmd { return m.copy(r) }),
-		keys.On(k.Root, func() { v.SetRoot(r) }),
-		keys.On(k.Back, v.Widen),
-		keys.On(k.Tree.Timeline, func() { m.openTimeline(r) }),
-		keys.Start(k.Events, func() tea.Cmd { return m.openEvents(r) }),
-		keys.On(k.Pane, m.nextPane),
-		keys.Start(k.EndSession, func() tea.Cmd { return m.askEnd(r) }).If(refusal == "", refusal),
-		keys.On(k.Kill, func() { m.askKill(r) }).If(refusal == "", refusal),
+		ink.OnKey(k.Left, func() { v.Out(r) }),
+		ink.OnKey(k.Right, func() { v.In(r) }),
+		ink.OnKey(k.Details, m.opens(onDetails)),
+		ink.OnKey(k.Mark, func() { m.mark(r) }),
+		ink.OnKey(k.MarkAll, func() { v.Picture.Mark(r, true, true) }),
+		ink.OnKey(k.Unmark, v.Picture.Unmark),
+		ink.StartKey(k.Copy, func() tea.Cmd { return m.copy(r) }),
+		ink.OnKey(k.Root, func() { v.SetRoot(r) }),
+		ink.OnKey(k.Back, v.Widen),
+		ink.OnKey(k.TreeKeys.Timeline, func() { m.openTimeline(r) }),
+		ink.StartKey(k.Events, func() tea.Cmd { return m.openEvents(r) }),
+		ink.OnKey(k.Pane, m.nextPane),
+		ink.StartKey(k.EndSession, func() tea.Cmd { return m.askEnd(r) }).If(refusal == "", refusal),
+		ink.OnKey(k.Kill, func() { m.askKill(r) }).If(refusal == "", refusal),
 
-		keys.On(k.Orphans, func() { v.ToggleFilter(picture.Strays) }),
-		keys.On(k.Calls, func() { v.ToggleFilter(picture.Calls) }),
-		keys.On(k.FoldAll, v.FoldSessions),
-		keys.On(k.Exited, m.toggleExited),
-		keys.On(k.Sort, sort(set.Next(o, false))),
-		keys.On(k.SortBack, sort(set.Next(o, true))),
-		keys.On(k.SortCPU, sort(picture.Order{By: picture.ByCPU})),
-		keys.On(k.SortRSS, sort(picture.Order{By: picture.ByRSS})),
-		keys.On(k.Reverse, sort(picture.Order{By: o.By, Reverse: !o.Reverse})),
+		ink.OnKey(k.Orphans, func() { v.ToggleFilter(picture.Strays) }),
+		ink.OnKey(k.Calls, func() { v.ToggleFilter(picture.Calls) }),
+		ink.OnKey(k.FoldAll, v.FoldSessions),
+		ink.OnKey(k.Exited, m.toggleExited),
+		ink.OnKey(k.Sort, sort(set.Next(o, false))),
+		ink.OnKey(k.SortBack, sort(set.Next(o, true))),
+		ink.OnKey(k.SortCPU, sort(picture.Order{By: picture.ByCPU})),
+		ink.OnKey(k.SortRSS, sort(picture.Order{By: picture.ByRSS})),
+		ink.OnKey(k.Reverse, sort(picture.Order{By: o.By, Reverse: !o.Reverse})),
 	)
 }
 

@@ -7,7 +7,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"github.com/lineage-ebpf/lineage/tui/keys"
+	"github.com/lineage-ebpf/lineage/tui/ink"
 	"github.com/lineage-ebpf/lineage/tui/panes"
 )
 
@@ -31,7 +31,7 @@ func TestEveryKeyHasARow(t *testing.T) {
 		}
 	}
 	all := slices.Concat(help["tree"], help["In the timeline"])
-	for pane, table := range map[string]func(tea.KeyPressMsg) []keys.Row{
+	for pane, table := range map[string]func(tea.KeyPressMsg) []ink.KeyRow{
 		"tree": s.treeKeys, "In the timeline": s.timelineKeys, "events": s.eventKeys, "reader": s.readerKeys,
 	} {
 		var rows []string

@@ -13,7 +13,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/tui/ink"
-	"github.com/lineage-ebpf/lineage/tui/keys"
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
@@ -300,12 +299,12 @@ func (m *model) wrapped(p ink.Paint, s string) (lines []string) {
 // hints are the keys of the footer.
 func (m *model) hints() []key.Binding {
 	k := m.keys
-	quit := keys.Named(k.Quit, "q", "quit")
+	quit := ink.Named(k.Quit, "q", "quit")
 	switch {
 	case m.focus == onDetails:
-		return []key.Binding{k.Escape, keys.Named(k.EndSession, "x", "end"), k.Up, k.Down, keys.Named(k.Copy, "y", "copy"), k.Pane, quit}
+		return []key.Binding{k.Escape, ink.Named(k.EndSession, "x", "end"), k.Up, k.Down, ink.Named(k.Copy, "y", "copy"), k.Pane, quit}
 	case m.focus == onEvents:
-		return []key.Binding{k.Escape, keys.Named(k.Events, "v", "close"), k.Up, k.Down, k.Pane, quit}
+		return []key.Binding{k.Escape, ink.Named(k.Events, "v", "close"), k.Up, k.Down, k.Pane, quit}
 	case m.focus == onHelp:
 		return []key.Binding{k.Escape, k.Up, k.Down, k.PageUp, k.PageDown, quit}
 	case m.timeline != nil:

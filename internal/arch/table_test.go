@@ -59,8 +59,8 @@ var mayImport = map[string]string{
 	"tracer/procfs/procfstest":     "internal/require",
 	"tracer/takeover":              "bpf lineage tracer/bpfmap",
 	"tracer/tracertest":            "internal/require tracer",
-	"tui":                          "api api/display tui/ink tui/keys tui/panes tui/picture",
-	"tui/panes":                    "api api/display tui/ink tui/keys tui/picture",
+	"tui":                          "api api/display tui/ink tui/panes tui/picture",
+	"tui/panes":                    "api api/display tui/ink tui/picture",
 	"tui/picture":                  "api",
 }
 
@@ -104,6 +104,6 @@ var wideStructs = map[string]bool{
 	"tracer.Process":         true,
 	"tracer.SessionInfo":     true,
 	"tui/ink.Glyphs":         true,
-	"tui/keys.Tree":          true,
+	"tui/ink.Tree":           true,
 	"tui/picture.Row":        true,
 }

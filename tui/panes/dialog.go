@@ -7,7 +7,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/tui/keys"
+	"github.com/lineage-ebpf/lineage/tui/ink"
 )
 
 // deaf is how long a dialog ignores keys after it has opened, and after its list
@@ -40,7 +40,7 @@ type Dialog struct {
 	ctx     context.Context
 	client  DialogClient
 	now     func() time.Time
-	keys    keys.Dialog
+	keys    ink.DialogKeys
 	kill    bool // processes, not their sessions
 	targets []*DialogTarget
 	choices []string
@@ -79,7 +79,7 @@ type DialogOptions struct {
 	Context context.Context
 	Client  DialogClient
 	Now     func() time.Time
-	Keys    keys.Dialog
+	Keys    ink.DialogKeys
 }
 
 // EndDialog opens the dialog that ends sessions, and requests the plans.
@@ -129,22 +129,22 @@ func (d *Dialog) Press(msg tea.KeyPressMsg) (cmd tea.Cmd, closed bool) {
 	if d.now().Before(d.hears) {
 		return nil, false
 	}
-	cmd, _, _ = keys.Press(msg, d.rows(&closed))
+	cmd, _, _ = ink.Press(msg, d.rows(&closed))
 	return cmd, closed
 }
 
 // rows are the keys of the dialog; closed is set by those that close it.
-func (d *Dialog) rows(closed *bool) []keys.Row {
+func (d *Dialog) rows(closed *bool) []ink.KeyRow {
 	k := d.keys
-	rows := append(keys.Moves(d.Scroll, d.page, k.Up, k.Down, k.PageUp, k.PageDown), keys.On(k.Cancel, func() { *closed = true }))
+	rows := append(ink.Moves(d.Scroll, d.page, k.Up, k.Down, k.PageUp, k.PageDown), ink.OnKey(k.Cancel, func() { *closed = true }))
 	switch d.stage {
 	case Done:
-		rows = append(rows, keys.On(k.Confirm, func() { *closed = true }))
+		rows = append(rows, ink.OnKey(k.Confirm, func() { *closed = true }))
 	case Asking:
 		rows = append(rows,
-			keys.On(k.Prev, func() { d.choice = max(d.choice-1, 0) }),
-			keys.On(k.Next, func() { d.choice = min(d.choice+1, len(d.choices)-1) }),
-			keys.Start(k.Confirm, func() tea.Cmd { *closed = d.choice == 0; return d.confirm() }))
+			ink.OnKey(k.Prev, func() { d.choice = max(d.choice-1, 0) }),
+			ink.OnKey(k.Next, func() { d.choice = min(d.choice+1, len(d.choices)-1) }),
+			ink.StartKey(k.Confirm, func() tea.Cmd { *closed = d.choice == 0; return d.confirm() }))
 	}
 	return rows
 }

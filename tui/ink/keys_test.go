@@ -1,4 +1,4 @@
-package keys
+package ink
 
 import (
 	"flag"
@@ -20,7 +20,7 @@ var update = flag.Bool("update", false, "write the keys into "+document)
 func sectionOfKeys() string {
 	var b strings.Builder
 	b.WriteString("## Keys\n")
-	for _, g := range New().Groups() {
+	for _, g := range NewKeys().Groups() {
 		fmt.Fprintf(&b, "\n### %s\n\n| key | does |\n|---|---|\n", g.Title)
 		for _, k := range g.Keys {
 			fmt.Fprintf(&b, "| `%s` | %s |\n", k.Help().Key, k.Help().Desc)
@@ -36,14 +36,14 @@ func TestDocument(t *testing.T) {
 
 // In each place a key does one thing, and every key is documented.
 func TestKeys(t *testing.T) {
-	m := New()
+	m := NewKeys()
 	documented := map[string]bool{}
 	for _, g := range m.Groups() {
 		for _, b := range g.Keys {
 			documented[b.Help().Key+b.Help().Desc] = true
 		}
 	}
-	for _, place := range [][]key.Binding{bindings(m.Tree), bindings(m.Timeline), bindings(m.Dialog)} {
+	for _, place := range [][]key.Binding{bindings(m.TreeKeys), bindings(m.Timeline), bindings(m.Dialog)} {
 		seen := map[string]string{}
 		for _, b := range place {
 			if b.Help().Key == "" || b.Help().Desc == "" || !documented[b.Help().Key+b.Help().Desc] {

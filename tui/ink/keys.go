@@ -1,4 +1,4 @@
-package keys
+package ink
 
 import (
 	"reflect"
@@ -6,8 +6,8 @@ import (
 	"charm.land/bubbles/v2/key"
 )
 
-// Tree are the keys of the tree of sessions, and the keys that work everywhere.
-type Tree struct {
+// TreeKeys are the keys of the tree of sessions, and the keys that work everywhere.
+type TreeKeys struct {
 	Up, Down, Home, End, PageUp, PageDown     key.Binding
 	Left, Right, FoldAll                      key.Binding
 	Details, Events, Pane                     key.Binding
@@ -20,21 +20,21 @@ type Tree struct {
 	Help, Escape, Quit, Suspend, Redraw       key.Binding
 }
 
-// Timeline are the keys of the timeline.
-type Timeline struct {
+// TimelineKeys are the keys of the timeline.
+type TimelineKeys struct {
 	In, Out, Earlier, Later, Whole, Up, Down, Home, End, PageUp, PageDown, Select key.Binding
 }
 
-// Dialog are the keys of the dialogs that end or kill.
-type Dialog struct {
+// DialogKeys are the keys of the dialogs that end or kill.
+type DialogKeys struct {
 	Prev, Next, Confirm, Cancel, Up, Down, PageUp, PageDown key.Binding
 }
 
-// Map is every key.
-type Map struct {
-	Tree
-	Timeline Timeline
-	Dialog   Dialog
+// KeyMap is every key.
+type KeyMap struct {
+	TreeKeys
+	Timeline TimelineKeys
+	Dialog   DialogKeys
 }
 
 func bind(help, does string, keys ...string) key.Binding {
@@ -47,10 +47,10 @@ func Named(b key.Binding, keys, does string) key.Binding {
 	return b
 }
 
-// New makes the keys.
-func New() Map {
-	return Map{
-		Tree: Tree{
+// NewKeys makes the keys.
+func NewKeys() KeyMap {
+	return KeyMap{
+		TreeKeys: TreeKeys{
 			Up:         bind("↑ k", "up", "up", "k"),
 			Down:       bind("↓ j", "down", "down", "j"),
 			Home:       bind("g", "first row", "g", "home"),
@@ -91,7 +91,7 @@ func New() Map {
 			Suspend:    bind("Ctrl-Z", "suspend", "ctrl+z"),
 			Redraw:     bind("Ctrl-L", "draw the screen again", "ctrl+l"),
 		},
-		Timeline: Timeline{
+		Timeline: TimelineKeys{
 			In:       bind("+", "zoom in around the selected lane", "+", "="),
 			Out:      bind("-", "zoom out", "-"),
 			Earlier:  bind("← h", "earlier", "left", "h"),
@@ -105,7 +105,7 @@ func New() Map {
 			PageDown: bind("PgDn", "page down", "pgdown", "ctrl+f"),
 			Select:   bind("Enter", "go to the process in the tree", "enter"),
 		},
-		Dialog: Dialog{
+		Dialog: DialogKeys{
 			Prev:     bind("← h", "previous choice", "left", "h", "shift+tab"),
 			Next:     bind("→ l Tab", "next choice", "right", "l", "tab"),
 			Confirm:  bind("Enter", "do it (Cancel at first); close the result", "enter"),
@@ -118,16 +118,16 @@ func New() Map {
 	}
 }
 
-// Group is keys that belong together.
-type Group struct {
+// KeyGroup is keys that belong together.
+type KeyGroup struct {
 	Title string
 	Keys  []key.Binding
 }
 
 // Groups returns every key, under a title.
-func (m Map) Groups() []Group {
-	t := m.Tree
-	return []Group{
+func (m KeyMap) Groups() []KeyGroup {
+	t := m.TreeKeys
+	return []KeyGroup{
 		{"Act", []key.Binding{t.EndSession, t.Kill, t.Mark, t.MarkAll, t.Unmark, t.Copy}},
 		{"Look", []key.Binding{t.Details, t.Timeline, t.Events, t.Orphans, t.Calls, t.Exited, t.Pane, t.Pause}},
 		{"Move", []key.Binding{t.Up, t.Down, t.Left, t.Right, t.FoldAll, t.Home, t.End, t.PageUp, t.PageDown}},
@@ -149,7 +149,7 @@ func bindings(of any) (all []key.Binding) {
 
 // Short is what the footer of the tree shows, the most needed first: how to end a
 // session, and how to see why a process belongs to it. Folded: all sessions are.
-func (t Tree) Short(folded bool) []key.Binding {
+func (t TreeKeys) Short(folded bool) []key.Binding {
 	fold := "fold all"
 	if folded {
 		fold = "unfold all"
@@ -163,7 +163,7 @@ func (t Tree) Short(folded bool) []key.Binding {
 }
 
 // Short is what the footer of the timeline shows.
-func (t Timeline) Short(escape, quit key.Binding) []key.Binding {
+func (t TimelineKeys) Short(escape, quit key.Binding) []key.Binding {
 	return []key.Binding{
 		escape, Named(t.In, "+-", "zoom"), Named(t.Earlier, "←→", "pan"), Named(t.Whole, "0", "whole"), Named(t.Select, "Enter", "go to"),
 		t.Up, t.Down, Named(quit, "q", "quit"),

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/system"
-	"github.com/lineage-ebpf/lineage/tracer/caught"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
 // How many refused connections stay open, and for how long, so that their callers can
@@ -62,7 +62,7 @@ func (a *Access) accepted(nc net.Conn) *Connection {
 	}
 	if a.conns.enter(p.UID) {
 		c := &Connection{peer: p}
-		if panicked := caught.By(func() { c = a.Identify(p) }); panicked != nil {
+		if panicked := procfs.CatchPanic(func() { c = a.Identify(p) }); panicked != nil {
 			a.o.Log.Error().Any(system.KeyPanic, panicked.Value).Bytes(system.KeyStack, panicked.Stack).Msg("panic over a caller")
 			a.conns.leave(c)
 			nc.Close()

@@ -29,7 +29,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
-	"github.com/lineage-ebpf/lineage/tracer/caught"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
 // Options are what the API depends on.
@@ -144,7 +144,7 @@ func (s *Server) serve(a answer) http.Handler {
 		out.Header().Set(api.HeaderVersion, s.o.Version)
 		out.Header().Set(api.HeaderAPI, strconv.Itoa(api.Major))
 		var err error
-		p := caught.By(func() {
+		p := procfs.CatchPanic(func() {
 			var c access.Caller
 			if c, err = s.admit(r); err == nil {
 				err = a(out, r, c)

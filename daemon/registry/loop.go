@@ -10,7 +10,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/tracer"
-	"github.com/lineage-ebpf/lineage/tracer/caught"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
 // loop is how calls and events reach the registry's goroutine, and how panics leave it.
@@ -30,7 +30,7 @@ type loop struct {
 type call struct {
 	f       func()
 	changes bool
-	ran     chan<- *caught.Panic
+	ran     chan<- *procfs.Panic
 }
 
 func newLoop(k Kernel) loop {
@@ -44,7 +44,7 @@ func newLoop(k Kernel) loop {
 // a hook, would wait forever: that caller has a View already. If f panics, the caller
 // does.
 func (l *loop) queue(calls chan<- call, changes bool, f func()) error {
-	ran := make(chan *caught.Panic, 1)
+	ran := make(chan *procfs.Panic, 1)
 	c := call{f, changes, ran}
 	select {
 	case calls <- c:
@@ -58,7 +58,7 @@ func (l *loop) queue(calls chan<- call, changes bool, f func()) error {
 			return ErrStopping
 		}
 	}
-	var p *caught.Panic
+	var p *procfs.Panic
 	select {
 	case p = <-ran:
 	case <-l.done:
@@ -77,7 +77,7 @@ func (l *loop) queue(calls chan<- call, changes bool, f func()) error {
 // answer calls c. It reports whether the state is whole afterwards.
 func (l *loop) answer(c call) bool {
 	l.changing = c.changes
-	p := caught.By(c.f)
+	p := procfs.CatchPanic(c.f)
 	c.ran <- p
 	if p != nil && l.changing {
 		l.fail(fmt.Errorf("%w: %v", errPanic, p.Value))

@@ -10,7 +10,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/tracer"
-	"github.com/lineage-ebpf/lineage/tracer/caught"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
 // lngtestPanic is in the stack of each panic of these tests.
@@ -67,7 +67,7 @@ func TestPanics(t *testing.T) {
 			r.Attach(&x.hooks)
 			runs(t, r)
 			go func() { <-r.Done(); k.Close() }()
-			p := caught.By(func() {
+			p := procfs.CatchPanic(func() {
 				if err := x.call(world{r, k}); err != nil {
 					t.Error(err)
 				}

@@ -16,7 +16,6 @@ import (
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
-	"github.com/lineage-ebpf/lineage/tracer/caught"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"github.com/rs/zerolog"
 )
@@ -301,7 +300,7 @@ func (r *Registry) Failed() <-chan error { return r.loop.failed }
 // Guard calls f, which no request waits for, and reports whether it returned. If it
 // panics, the daemon stops in order. Each goroutine of the daemon is guarded.
 func (r *Registry) Guard(f func()) bool {
-	p := caught.By(f)
+	p := procfs.CatchPanic(f)
 	if p == nil {
 		return true
 	}

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lineage-ebpf/lineage/tracer/caught"
 	"golang.org/x/sys/unix"
 )
 
@@ -110,7 +109,7 @@ type series[T any] struct {
 	results []Result[T]
 	began   time.Time // the present read
 	left    bool
-	panic   *caught.Panic // of the last read
+	panic   *Panic // of the last read
 }
 
 // readOn reads to the end, or up to and including a read that it leaves.
@@ -122,7 +121,7 @@ func readOn[T any](keys []Key, read func(i int) (T, error)) []Result[T] {
 		for i, key := range keys {
 			r := Result[T]{Err: ErrStuck}
 			if !stuck(key) {
-				s.panic = caught.By(func() { r.Value, r.Err = read(i) })
+				s.panic = CatchPanic(func() { r.Value, r.Err = read(i) })
 			}
 			if !s.add(r) {
 				returned(key)

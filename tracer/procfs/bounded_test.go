@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/internal/require"
-	"github.com/lineage-ebpf/lineage/tracer/caught"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"github.com/lineage-ebpf/lineage/tracer/procfs/procfstest"
 	"golang.org/x/sys/unix"
@@ -113,7 +112,7 @@ func TestBoundedEach(t *testing.T) {
 // A read that panics does so in the goroutine that waits for it, and counts as returned.
 func TestBoundedPanic(t *testing.T) {
 	for range 2 {
-		p := caught.By(func() {
+		p := procfs.CatchPanic(func() {
 			_, _ = procfs.Bounded(procfs.KeyOf("/lngtest"), func() (int, error) { panic("lngtest-panic") })
 		})
 		if p == nil || p.Value != "lngtest-panic" || !strings.Contains(string(p.Stack), "TestBoundedPanic") {

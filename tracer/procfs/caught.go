@@ -1,6 +1,4 @@
-// Package caught hands a panic from the goroutine in which it happened to the one that
-// waits for it.
-package caught
+package procfs
 
 import (
 	"fmt"
@@ -17,9 +15,9 @@ type Panic struct {
 // Error is what the runtime prints of a Panic that is not caught again.
 func (p *Panic) Error() string { return fmt.Sprintf("%v\n\n%s", p.Value, p.Stack) }
 
-// By calls f, and returns its panic if it panics. A Panic that f has got from another
+// CatchPanic calls f, and returns its panic if it panics. A Panic that f has got from another
 // goroutine keeps its first stack.
-func By(f func()) (p *Panic) {
+func CatchPanic(f func()) (p *Panic) {
 	defer func() {
 		switch v := recover().(type) {
 		case nil:

@@ -15,7 +15,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/lineage-ebpf/lineage/bpf"
 	"github.com/lineage-ebpf/lineage/lineage"
-	"github.com/lineage-ebpf/lineage/tracer/bpfmap"
+	"github.com/lineage-ebpf/lineage/tracer/takeover"
 )
 
 // Agent opens a session for every process that execs under Comm and is in none, before
@@ -87,7 +87,7 @@ func (t *Tracer) SetAgents(agents []Agent) error {
 		return fmt.Errorf("set agents: %w", err)
 	}
 	var stale []Comm
-	err := bpfmap.Each(m, func(comm Comm, _ *bpf.LineageAgent) {
+	err := takeover.Each(m, func(comm Comm, _ *bpf.LineageAgent) {
 		if _, keep := wanted[comm]; !keep {
 			stale = append(stale, comm)
 		}

@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"github.com/lineage-ebpf/lineage/bpf"
-	"github.com/lineage-ebpf/lineage/tracer/bpfmap"
+	"github.com/lineage-ebpf/lineage/tracer/takeover"
 	"golang.org/x/sys/unix"
 )
 
@@ -66,7 +66,7 @@ func (t *Tracer) reconcileByWalks() (added, removed, failed int, err error) {
 // not meet alive. The caller holds t.verbs.
 func (t *Tracer) entriesWithoutProcess() ([]Identity, error) {
 	var entered []Identity
-	err := bpfmap.Each(t.maps[bpf.LineageMapProcesses], func(pid uint32, e *bpf.LineageEntry) {
+	err := takeover.Each(t.maps[bpf.LineageMapProcesses], func(pid uint32, e *bpf.LineageEntry) {
 		entered = append(entered, Identity{PID: pid, Start: e.Start})
 	})
 	if err != nil {
@@ -136,7 +136,7 @@ func (t *Tracer) reapUnmet() error {
 	t.verbs.Lock()
 	defer t.verbs.Unlock()
 	var dead []Identity
-	err := bpfmap.Each(t.maps[bpf.LineageMapDead], func(id bpf.LineageIdentity, _ *bpf.LineageDeadEntry) {
+	err := takeover.Each(t.maps[bpf.LineageMapDead], func(id bpf.LineageIdentity, _ *bpf.LineageDeadEntry) {
 		dead = append(dead, identity(id))
 	})
 	if err != nil {
@@ -164,7 +164,7 @@ func (t *Tracer) handDead(id SessionID) error {
 	}
 	t.verbs.Lock()
 	var dead []Identity
-	err = bpfmap.Each(t.maps[bpf.LineageMapDead], func(p bpf.LineageIdentity, d *bpf.LineageDeadEntry) {
+	err = takeover.Each(t.maps[bpf.LineageMapDead], func(p bpf.LineageIdentity, d *bpf.LineageDeadEntry) {
 		if SessionID(d.Session) == id {
 			dead = append(dead, identity(p))
 		}

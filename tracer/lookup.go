@@ -12,8 +12,8 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/lineage-ebpf/lineage/bpf"
-	"github.com/lineage-ebpf/lineage/tracer/bpfmap"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
+	"github.com/lineage-ebpf/lineage/tracer/takeover"
 	"golang.org/x/sys/unix"
 )
 
@@ -79,7 +79,7 @@ func (t *Tracer) Runs(p Identity, path string) (r Running, err error) {
 // Listeners calls each for every TCP socket that a member listens on, as an [EventListen]. It
 // leaves out sockets that were inherited from outside, passed on, or opened before an adoption.
 func (t *Tracer) Listeners(each func(*Event)) error {
-	err := bpfmap.Each(t.maps[bpf.LineageMapListeners], func(socket uint64, l *bpf.LineageListener) {
+	err := takeover.Each(t.maps[bpf.LineageMapListeners], func(socket uint64, l *bpf.LineageListener) {
 		each(&Event{
 			Type: EventListen, Time: l.Since, Process: identity(l.Process), Session: SessionID(l.Session),
 			Socket: socket, Since: l.Since, Address: addrPort(l),

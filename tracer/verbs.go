@@ -12,7 +12,7 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/lineage-ebpf/lineage/bpf"
-	"github.com/lineage-ebpf/lineage/tracer/bpfmap"
+	"github.com/lineage-ebpf/lineage/tracer/takeover"
 	"golang.org/x/sys/unix"
 )
 
@@ -271,7 +271,7 @@ func (t *Tracer) SetClients(all map[Identity]SessionID) error {
 	m := t.maps[bpf.LineageMapClients]
 	var gone []bpf.LineageIdentity
 	set := make(map[Identity]bool)
-	err := bpfmap.Each(m, func(client bpf.LineageIdentity, of *uint64) {
+	err := takeover.Each(m, func(client bpf.LineageIdentity, of *uint64) {
 		if id, ok := all[identity(client)]; !ok {
 			gone = append(gone, client)
 		} else if uint64(id) == *of {

@@ -12,7 +12,6 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
 	"github.com/lineage-ebpf/lineage/bpf"
-	"github.com/lineage-ebpf/lineage/tracer/bpfmap"
 	"golang.org/x/sys/unix"
 )
 
@@ -72,7 +71,7 @@ func (p *Programs) shared(field string) (bss *ebpf.Map, at uint32, err error) {
 
 // inControl is where a field of their control is in their .bss.
 func inControl(bss *ebpf.Map, field string) (uint32, error) {
-	types, err := bpfmap.TypesOf(bss)
+	types, err := TypesOf(bss)
 	if err != nil {
 		return 0, err
 	}
@@ -112,7 +111,7 @@ func (a *Agents) All() (map[[16]byte]bpf.LineageAgent, error) {
 	var value []byte
 	for each.Next(&comm, &value) {
 		var g bpf.LineageAgent
-		if err := bpfmap.Into(c, value, &g); err != nil {
+		if err := Into(c, value, &g); err != nil {
 			return nil, fmt.Errorf("read the agents: %w", err)
 		}
 		all[comm] = g

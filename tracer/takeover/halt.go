@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/lineage-ebpf/lineage/bpf"
-	"github.com/lineage-ebpf/lineage/tracer/bpfmap"
 )
 
 // Halt returns the halt that is in force for the programs; an older version knows none.
@@ -25,7 +24,7 @@ func (p *Programs) Halt() (h bpf.LineageHalt, err error) {
 		err = fmt.Errorf("%d bytes do not hold it at %d", len(value), at)
 	}
 	if err == nil {
-		err = bpfmap.Into(layout, value[at:], &h)
+		err = Into(layout, value[at:], &h)
 	}
 	if err != nil {
 		return h, fmt.Errorf("read the halt: %w", err)

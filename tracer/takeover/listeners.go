@@ -10,7 +10,6 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/lineage-ebpf/lineage/bpf"
-	"github.com/lineage-ebpf/lineage/tracer/bpfmap"
 )
 
 // CopyListeners copies the sockets that members listen on to our map. These programs run before
@@ -32,7 +31,7 @@ func (p *Programs) CopyListeners(ours *ebpf.Map) error {
 	var key, value []byte
 	for each.Next(&key, &value) {
 		var l bpf.LineageListener
-		if err := bpfmap.Into(layout, value, &l); err != nil {
+		if err := Into(layout, value, &l); err != nil {
 			return fmt.Errorf("carry the listening sockets: %w", err)
 		}
 		socket := binary.NativeEndian.Uint64(key)

@@ -12,7 +12,6 @@ import (
 	"github.com/cilium/ebpf/btf"
 	"github.com/lineage-ebpf/lineage/bpf"
 	"github.com/lineage-ebpf/lineage/lineage"
-	"github.com/lineage-ebpf/lineage/tracer/bpfmap"
 )
 
 // Programs are what another version, or another configuration, has loaded and pinned. Their
@@ -28,10 +27,10 @@ type Programs struct {
 
 	ours     *btf.Spec // our types
 	layout   bpf.LineageElderLayout
-	session  bpfmap.Copier
-	control  bpfmap.Copier
-	corpse   bpfmap.Copier
-	identity bpfmap.Copier
+	session  Copier
+	control  Copier
+	corpse   Copier
+	identity Copier
 }
 
 // Open opens the maps of the programs that are pinned in dir; pin is the path of a map. An
@@ -82,7 +81,7 @@ func (p *Programs) open() error {
 	for _, x := range []struct {
 		of     *ebpf.Map
 		name   string
-		copier *bpfmap.Copier
+		copier *Copier
 		needed []string
 	}{
 		{p.sessions, "session", &p.session, []string{"id", "parent", "root", "owner", "created"}},
@@ -94,7 +93,7 @@ func (p *Programs) open() error {
 			return err
 		}
 	}
-	entry, err := bpfmap.StructOf(p.processes, "entry")
+	entry, err := StructOf(p.processes, "entry")
 	if err != nil {
 		return err
 	}
@@ -102,16 +101,16 @@ func (p *Programs) open() error {
 }
 
 // copier converts a struct in one of their maps to ours.
-func (p *Programs) copier(of *ebpf.Map, name string, needed ...string) (bpfmap.Copier, error) {
-	theirs, err := bpfmap.StructOf(of, name)
+func (p *Programs) copier(of *ebpf.Map, name string, needed ...string) (Copier, error) {
+	theirs, err := StructOf(of, name)
 	if err != nil {
-		return bpfmap.Copier{}, err
+		return Copier{}, err
 	}
 	var ours *btf.Struct
 	if err := p.ours.TypeByName(name, &ours); err != nil {
-		return bpfmap.Copier{}, fmt.Errorf("struct %s: %w", name, err)
+		return Copier{}, fmt.Errorf("struct %s: %w", name, err)
 	}
-	return bpfmap.NewCopier(theirs, ours, needed...)
+	return NewCopier(theirs, ours, needed...)
 }
 
 // lay finds the offsets of the fields in their entries.
@@ -141,7 +140,7 @@ func (p *Programs) Fit(spec *ebpf.CollectionSpec) error {
 	inner := spec.Maps[bpf.LineageMapElder].InnerMap
 	inner.MaxEntries, inner.Flags, inner.ValueSize = p.processes.MaxEntries(), p.processes.Flags(), p.processes.ValueSize()
 	// Up to 6.1 the template counts as equal only if it has a type too.
-	value, err := bpfmap.StructOf(p.processes, "entry")
+	value, err := StructOf(p.processes, "entry")
 	if err != nil {
 		return err
 	}
@@ -154,10 +153,10 @@ func (p *Programs) Processes() *ebpf.Map { return p.processes }
 
 // Sessions calls do for every session, in our layout and with the counts of members at 0.
 func (p *Programs) Sessions(do func(slot uint32, s *bpf.LineageSession, c *bpf.LineageCtl) error) error {
-	return bpfmap.EachValue(p.sessions, func(slot uint32, value []byte) error {
+	return EachValue(p.sessions, func(slot uint32, value []byte) error {
 		var s bpf.LineageSession
 		var c bpf.LineageCtl
-		if err := bpfmap.Into(p.session, value, &s); err != nil {
+		if err := Into(p.session, value, &s); err != nil {
 			return fmt.Errorf("read slot %d: %w", slot, err)
 		}
 		if s.Id == 0 {
@@ -165,7 +164,7 @@ func (p *Programs) Sessions(do func(slot uint32, s *bpf.LineageSession, c *bpf.L
 		}
 		value, err := p.ctl.LookupBytes(slot)
 		if err == nil {
-			err = bpfmap.Into(p.control, value, &c)
+			err = Into(p.control, value, &c)
 		}
 		if err != nil {
 			return fmt.Errorf("read slot %d: %w", slot, err)
@@ -225,7 +224,7 @@ func (p *Programs) Dead(do func(bpf.LineageIdentity, bpf.LineageDeadEntry) error
 	for each.Next(&key, &value) {
 		var id bpf.LineageIdentity
 		var d bpf.LineageDeadEntry
-		if err := errors.Join(bpfmap.Into(p.identity, key, &id), bpfmap.Into(p.corpse, value, &d)); err != nil {
+		if err := errors.Join(Into(p.identity, key, &id), Into(p.corpse, value, &d)); err != nil {
 			return err
 		}
 		if err := do(id, d); err != nil {

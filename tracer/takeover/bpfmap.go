@@ -1,7 +1,6 @@
 //go:build linux
 
-// Package bpfmap reads BPF maps whose layout may be another version's.
-package bpfmap
+package takeover
 
 import (
 	"errors"

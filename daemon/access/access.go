@@ -4,6 +4,7 @@ package access
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -12,10 +13,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
-	"github.com/rs/zerolog"
 )
 
 // Kernel is what access asks the kernel about a caller.
@@ -116,3 +119,154 @@ func (a *Access) RefusedSoFar() map[string]uint64 {
 	defer a.mu.Unlock()
 	return maps.Clone(a.refused)
 }
+
+// Sight is how much of a command line a caller gets.
+type Sight uint8
+
+const (
+	Nothing  Sight = iota
+	Redacted       // without the secrets that the policy finds
+	Whole
+)
+
+// Sees is the only place that decides how much c gets of the command lines of a user's
+// processes. Operators that signed a command see what the group sees. The group reads every session, and the kernel lets every user of the host
+// read /proc/PID/cmdline. Inside a session the group does not count: an agent that an
+// operator of the group started does not have the operator's rights.
+func (c Caller) Sees(uid uint32) Sight {
+	switch {
+	case c.UID == uid || c.Root():
+		return Whole
+	case (c.Group || c.Signed != nil) && c.Member == 0 && c.Redact != nil:
+		return Redacted
+	}
+	return Nothing
+}
+
+// Argv is the command line of a user's process as c gets it.
+func (c Caller) Argv(uid uint32, argv []string) []string {
+	switch c.Sees(uid) {
+	case Whole:
+		return argv
+	case Redacted:
+		if c.owed != nil && c.owed.reading {
+			return c.owed.later(argv)
+		}
+		return c.Redact(argv)
+	}
+	return nil
+}
+
+// RedactAfter runs read while others wait for it, as for the registry. Redacting one command
+// line of 4 KiB takes 1.5 ms. So the command lines that Argv returns meanwhile are blank, and
+// filled in when read has returned.
+func (c Caller) RedactAfter(read func() error) error {
+	if c.owed == nil || c.owed.reading {
+		return read()
+	}
+	c.owed.reading = true
+	defer c.settle()
+	return read()
+}
+
+// owed are the command lines that are still to be redacted, in the order in which they were returned.
+type owed struct {
+	reading      bool
+	given, whole [][]string
+}
+
+func (o *owed) later(argv []string) []string {
+	if len(argv) == 0 {
+		return argv
+	}
+	blank := make([]string, len(argv))
+	o.given, o.whole = append(o.given, blank), append(o.whole, argv)
+	return blank
+}
+
+func (c Caller) settle() {
+	for i, blank := range c.owed.given {
+		copy(blank, c.Redact(c.owed.whole[i]))
+	}
+	*c.owed = owed{}
+}
+
+// Audited is c in a record of the audit log.
+func (c Caller) Audited() *AuditCaller {
+	a := &AuditCaller{UID: int(c.UID), PID: int(c.ID.PID), StartNS: api.U64(c.ID.Start)}
+	if c.Member != 0 {
+		a.Session = c.Member.String()
+	}
+	if c.Signed != nil {
+		a.Command, a.Operators = c.Signed.Command, c.Signed.Operators
+	}
+	return a
+}
+
+// MarshalZerologObject is c in the daemon's log.
+func (c Caller) MarshalZerologObject(e *zerolog.Event) {
+	e.Uint32(system.KeyUID, c.UID).Uint32(system.KeyPID, c.ID.PID)
+}
+
+// Refuse is the error of a decision against a caller, recorded. what names the target in the caller's words.
+func (a *Access) Refuse(c Caller, v Verb, what string, d Decision) error {
+	a.Refused(c, v, what, d.Why)
+	if what != "" {
+		what = " " + what
+	}
+	return api.NewError(api.CodeDenied, fmt.Sprintf("%v%s: not permitted: %s", v, what, d.Why), d.Hint)
+}
+
+// Hide records a refusal about a session that c may not read, and returns the error of none: names and ids are for readers
+// only. It was recorded if Hide has returned none before.
+func (a *Access) Hide(c Caller, v Verb, what string, d Decision, none error) error {
+	if errors.Is(none, errHidden) {
+		return none
+	}
+	_ = a.Refuse(c, v, what, d)
+	return fmt.Errorf("%w%w", none, errHidden)
+}
+
+var errHidden = errors.New("")
+
+// Refused records a refusal in the log and in the audit log.
+func (a *Access) Refused(c Caller, v Verb, what, why string) {
+	e := a.o.Log.Warn().Str(system.KeyVerb, v.String()).Str(system.KeyName, what).Str(system.KeyWhy, why).EmbedObject(c)
+	if c.Member != 0 {
+		e = e.Str(system.KeyMember, c.Member.String())
+	}
+	e.Msg("refused")
+	a.count(v.String())
+	a.refusals.Add(a.record(c, v, AuditRefused, why, &AuditTarget{Session: what}))
+}
+
+// Done records a verb that changed something and is not an end.
+func (a *Access) Done(c Caller, v Verb, session string) {
+	a.o.Audit(a.record(c, v, AuditDone, "", &AuditTarget{Session: session}))
+}
+
+// DoneTo records what was done to one process of a session, and its result.
+func (a *Access) DoneTo(c Caller, v Verb, result, session string, ref api.Ref) {
+	a.o.Audit(a.record(c, v, AuditDone, result, &AuditTarget{Session: session, PID: ref.PID, StartNS: ref.StartNS}))
+}
+
+// Did records a verb that is about no one session: the daemon, or a signed command.
+func (a *Access) Did(c Caller, v Verb, what string) {
+	a.o.Audit(a.record(c, v, AuditDone, what, nil))
+}
+
+// Unsignalled records that a signal was not sent.
+func (a *Access) Unsignalled(c Caller, why, session string, ref api.Ref) {
+	a.count(Kill.String())
+	a.refusals.Add(a.record(c, Kill, AuditRefused, why, &AuditTarget{Session: session, PID: ref.PID, StartNS: ref.StartNS}))
+}
+
+func (a *Access) record(c Caller, v Verb, decision, reason string, t *AuditTarget) AuditRecord {
+	return AuditRecord{
+		Time: time.Now().UTC(), Verb: v.String(), Decision: decision, Reason: reason,
+		Caller: c.Audited(), Target: t, Mode: a.o.Mode(),
+	}
+}
+
+// Flush writes the refusals that were only counted so far.
+func (a *Access) Flush() { a.refusals.Flush() }

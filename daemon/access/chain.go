@@ -1,12 +1,19 @@
 package access
 
 import (
+	"bufio"
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
 )
 
 // ChainHead names one record, and with it all records before it: "1206:9f86…", its number and the SHA-256
@@ -38,4 +45,91 @@ func ParseChainHead(s string) (ChainHead, error) {
 		return ChainHead{}, errors.New(`a record's number and SHA-256, "1206:9f86…", as "lineage status" and receipts show them`)
 	}
 	return ChainHead{Seq: seq, Hash: strings.ToLower(hash)}, nil
+}
+
+// chainMaxLine bounds a line, in bytes. A record has at most a quarter of it.
+const chainMaxLine = 1 << 20
+
+// ChainRecord is what is read of a line.
+type ChainRecord struct {
+	Head   ChainHead
+	Prev   string // the hash of the record before; empty: it is the first one
+	Time   time.Time
+	Report *api.Report // of an end
+	Digest string      // of its whole report; empty: not known
+}
+
+// Chain is a log that is being read, the oldest of its files first.
+type Chain struct {
+	Records    int
+	Lost       uint64 // records that were not written
+	Oldest     uint64 // the first record that rotation has left; 0: it has removed none
+	Incomplete int    // lines that a killed daemon left unfinished: no record has their hash
+	First      ChainRecord
+	Last       ChainRecord
+	Broken     []string // what was changed or is missing: at most maxBroken
+}
+
+// maxBroken bounds the list for a log in which everything is wrong.
+const maxBroken = 100
+
+// Read reads the next file of the log, and calls each for every record.
+func (l *Chain) Read(name string, from io.Reader, each func(ChainRecord)) error {
+	lines := bufio.NewScanner(from)
+	lines.Buffer(nil, chainMaxLine)
+	lines.Split(whole)
+	for n := 1; lines.Scan(); n++ {
+		l.line(fmt.Sprintf("%s:%d", name, n), lines.Bytes(), each)
+	}
+	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
+		l.wrong("%s: a line of more than %d bytes: no daemon wrote it, and what follows it was not read", name, chainMaxLine)
+	} else if err != nil {
+		return fmt.Errorf("read audit log %s: %w", name, err)
+	}
+	return nil
+}
+
+// whole gives lines that have an end: one without is still being written.
+func whole(data []byte, _ bool) (advance int, line []byte, err error) {
+	if end := bytes.IndexByte(data, '\n'); end >= 0 {
+		return end + 1, data[:end], nil
+	}
+	return 0, nil, nil
+}
+
+func (l *Chain) line(where string, line []byte, each func(ChainRecord)) {
+	var r struct {
+		Seq    api.U64     `json:"seq"`
+		Prev   string      `json:"prev"`
+		Time   time.Time   `json:"time"`
+		Report *api.Report `json:"report"`
+		Digest string      `json:"receipt"`
+		Lost   uint64      `json:"lost"`
+		Oldest api.U64     `json:"oldest"`
+	}
+	if json.Unmarshal(line, &r) != nil || r.Seq == 0 {
+		l.Incomplete++
+		return
+	}
+	now := ChainRecord{Head: ChainHeadOf(uint64(r.Seq), line), Prev: r.Prev, Time: r.Time, Report: r.Report, Digest: r.Digest}
+	l.Lost, l.Oldest = l.Lost+r.Lost, max(l.Oldest, uint64(r.Oldest))
+	switch {
+	case l.Records == 0 && now.Prev == "" && r.Seq > 1:
+		l.wrong("%s: record %d says that it is the first one", where, r.Seq)
+	case now.Prev != l.Last.Head.Hash && l.Records > 0:
+		l.wrong("%s: record %d does not follow record %d: one was changed, or some between them are missing", where, r.Seq, l.Last.Head.Seq)
+	}
+	if l.Records++; l.Records == 1 {
+		l.First = now
+	}
+	l.Last = now
+	each(now)
+}
+
+func (l *Chain) wrong(format string, args ...any) {
+	if n := len(l.Broken); n < maxBroken {
+		l.Broken = append(l.Broken, fmt.Sprintf(format, args...))
+	} else {
+		l.Broken[n-1] = "and more"
+	}
 }

@@ -5,13 +5,17 @@ package lookup
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
 // Identity finds the process that a ref names: the one that has the PID now,
@@ -126,4 +130,111 @@ func (f *Finder) outsider(id tracer.Identity) (*api.Process, uint32, error) {
 	}
 	p.Parent = f.parentRef(stat.Parent, make(map[uint32]*api.Ref))
 	return p, uid, nil
+}
+
+// isGone reports whether procfs no longer has a process.
+func isGone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) }
+
+// read reads what procfs shows of a process.
+func (f *Finder) read(pid uint32) (stat procfs.Stat, st procfs.Status, err error) {
+	if stat, err = f.o.Proc.Stat(pid); err == nil {
+		st, err = f.o.Proc.Status(pid)
+	}
+	return stat, st, err
+}
+
+// Running is a process that is not a zombie, as procfs shows it.
+type Running struct {
+	ID     tracer.Identity
+	Parent uint32
+	UIDs   []uint32 // real, effective, saved, filesystem
+}
+
+// ForeignTo finds a uid of the process that the caller may not act for.
+func (p *Running) ForeignTo(c access.Caller) (uid uint32, found bool) {
+	for _, uid := range p.UIDs {
+		if c.UID != 0 && uid != c.UID {
+			return uid, true
+		}
+	}
+	return 0, false
+}
+
+// Running reads the process that a ref names. The identity is taken before procfs is
+// read and confirmed after it, so that both are of one process.
+func (f *Finder) Running(ref api.Ref) (p Running, err error) {
+	pid := uint32(ref.PID)
+	p.ID, err = f.o.Kernel.Identify(pid)
+	switch {
+	case errors.Is(err, tracer.ErrNotFound) && pid == 1: // some kernels hide it from iterators
+		return p, api.NewError(api.CodeGuarded, "pid 1 is the host's init: it is never adopted", "")
+	case errors.Is(err, tracer.ErrNotFound):
+		return p, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d: no such process", pid), "")
+	case err != nil:
+		return p, fmt.Errorf("identify pid %d: %w", pid, err)
+	case ref.StartNS != 0 && uint64(ref.StartNS) != p.ID.Start:
+		return p, OtherProcess(ref)
+	}
+	stat, st, err := f.read(pid)
+	if isGone(err) {
+		return p, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d has exited", pid), "")
+	}
+	if err != nil {
+		return p, fmt.Errorf("read pid %d: %w", pid, err)
+	}
+	if now, err := f.o.Kernel.Identify(pid); err != nil || now != p.ID {
+		return p, OtherProcess(ref)
+	}
+	if stat.State == 'Z' || stat.State == 'X' {
+		return p, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d has exited", pid), "")
+	}
+	p.Parent, p.UIDs = stat.Parent, st.UIDs
+	return p, nil
+}
+
+// Why answers for one process.
+func (f *Finder) Why(id tracer.Identity, live bool, p *api.Process, c access.Caller) (api.Why, error) {
+	d := api.Why{}
+	err := f.o.Registry.ReadFor(c, func(v registry.View) {
+		n, ok := v.Graph().Node(id)
+		if !ok || n.Session == 0 {
+			return
+		}
+		var about *document.Session
+		if x := v.Session(n.Session); x != nil {
+			v.Refresh(x)
+			about = v.Record(x)
+		}
+		d = v.Encoder().Why(&n, about, c)
+	})
+	d.Process = *p
+	if err == nil && live && d.Process.Parent != nil {
+		d.Parent = f.parent(d.Process.Parent, c)
+	}
+	return d, err
+}
+
+// parent describes the kernel's parent, which may be another user's: its comm is shown,
+// as ps shows it, and nothing more.
+func (f *Finder) parent(ref *api.Ref, c access.Caller) *api.Process {
+	p := &api.Process{Ref: *ref}
+	st, err := f.o.Proc.Status(uint32(ref.PID))
+	if err != nil {
+		return p
+	}
+	now, err := f.o.Kernel.Identify(uint32(ref.PID))
+	if err == nil && document.Ref(now) == *ref || ref.PID == 1 { // PID 1 is never reused
+		p.Comm, p.State, p.UID = st.Name, api.StateLive, new(int(st.UIDs[1]))
+	}
+	return p
+}
+
+// Reaper is the process that has to wait for a zombie. Only its name is shown.
+func (f *Finder) Reaper(ref api.Ref) *api.Process {
+	p := &api.Process{Ref: ref, Comm: registry.Comm(f.o.Kernel, f.o.Proc, ref)}
+	id := document.ID(ref)
+	if e, err := f.o.Kernel.Lookup(id.PID); err == nil && e.Identity == id && e.Session != 0 {
+		p.Session = e.Session.String()
+	}
+	return p
 }

@@ -7,7 +7,12 @@ import (
 	"fmt"
 	"reflect"
 	"runtime"
+	"slices"
+	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
@@ -107,4 +112,96 @@ func (l *loop) inRun() bool {
 			return false
 		}
 	}
+}
+
+// due reports whether the look of this period is needed. Without a session, or the kernel's record of one
+// that is over, it is not, unless a feature wants it.
+func (p *sampler) due() bool {
+	r := p.registry
+	var heard uint64
+	want := WantNone
+	err := r.Update(func(Tx) {
+		heard, want = r.counts.heard, r.view().wanted()
+		switch {
+		case r.view().Live() > 0:
+			want = max(want, p.pressing())
+		case len(p.unreleased) > 0:
+			want = max(want, WantSome)
+		}
+	})
+	if p.sleep.Set(want == WantNone); err != nil || want == WantNone {
+		return false
+	}
+	return p.quiet.Due(heard, system.Births(string(r.o.Proc))) || want == WantEach
+}
+
+// pressing is what looks live sessions want, in the registry's goroutine: one each period
+// while a reader watches, and where only a look shows that the end of a session is due.
+func (p *sampler) pressing() Want {
+	if p.watched || p.registry.o.Kernel.Features().Level < 3 {
+		return WantEach
+	}
+	now := p.registry.o.Clock.Boottime()
+	for _, s := range p.registry.sessions {
+		if !s.closed && (s.info.State != tracer.StateActive || s.info.Expires != 0 && s.info.Expires <= now) {
+			return WantEach
+		}
+	}
+	return WantSome
+}
+
+// maxHidden is how many hidden sessions are remembered, for their last events.
+const maxHidden = 16
+
+// A hidden session is not shown to any user: its events reach only the graph.
+type hidden struct {
+	id   tracer.SessionID
+	over bool // the graph has forgotten it
+}
+
+// hiding has the hidden sessions, oldest first.
+type hiding []hidden
+
+func (h *hiding) add(id tracer.SessionID) {
+	if len(*h) == maxHidden {
+		*h = (*h)[1:]
+	}
+	*h = append(*h, hidden{id: id})
+}
+
+// find returns a hidden session, nil for any other session.
+func (h hiding) find(id tracer.SessionID) *hidden {
+	if i := slices.IndexFunc(h, func(x hidden) bool { return x.id == id }); i >= 0 {
+		return &h[i]
+	}
+	return nil
+}
+
+// Meter is what the registry counts for the metrics, since the daemon began.
+type Meter struct {
+	Events  [len(document.EventNames)]uint64 // by type
+	Resyncs map[Cause]uint64
+	Ends    map[system.EndMetrics]uint64 // by their first verdict
+	Took    prometheus.Histogram
+
+	Released uint64 // sessions of processes in containers that were dissolved
+}
+
+func newMeter() Meter {
+	return Meter{Resyncs: make(map[Cause]uint64), Ends: make(map[system.EndMetrics]uint64), Took: system.NewDurations()}
+}
+
+// published counts events that were published to readers.
+func (m *Meter) published(events []tracer.Event) {
+	for i := range events {
+		if t := int(events[i].Type); t < len(m.Events) {
+			m.Events[t]++
+		}
+	}
+}
+
+// over counts the end of a session.
+func (m *Meter) over(reason, verdict string, took time.Duration) {
+	m.Ends[system.EndMetrics{Reason: reason, Verdict: verdict}]++
+	m.Took.Observe(took.Seconds())
 }

@@ -9,11 +9,18 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
+	"unicode"
+
+	"github.com/coreos/go-systemd/v22/activation"
+	sd "github.com/coreos/go-systemd/v22/daemon"
+	"github.com/rs/zerolog"
+	"golang.org/x/sys/unix"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"golang.org/x/sys/unix"
 )
 
 // StartTimeout bounds the start of a daemon, with probing and loading.
@@ -131,4 +138,137 @@ func (i Instance) start(ctx context.Context, cmd *exec.Cmd) error {
 		return fmt.Errorf("%w; see %s", err, i.Log)
 	}
 	return err
+}
+
+// readyFD is the environment variable that names, for a daemon that a command
+// starts, the pipe on which it reports that it serves, or why not.
+const readyFD = "LINEAGE_READY_FD"
+
+const readyWord = "ready"
+
+// StartPipe is the daemon's end of the pipe to the command that started it; nil if
+// none did.
+type StartPipe struct{ file *os.File }
+
+// InheritedPipe gives the pipe, and closes all other descriptors that the process
+// was started with. Go opens everything close-on-exec, so a descriptor that is not
+// was inherited.
+func InheritedPipe() *StartPipe {
+	text, ok := os.LookupEnv(readyFD)
+	if !ok {
+		return nil
+	}
+	os.Unsetenv(readyFD)
+	fd, err := strconv.Atoi(text)
+	if err != nil || fd <= 2 {
+		return nil
+	}
+	unix.CloseOnExec(fd)
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err == nil {
+		for _, e := range entries {
+			n, err := strconv.Atoi(e.Name())
+			if err != nil || n <= 2 || n == fd {
+				continue
+			}
+			if flags, err := unix.FcntlInt(uintptr(n), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
+				unix.Close(n)
+			}
+		}
+	}
+	return &StartPipe{os.NewFile(uintptr(fd), "ready")}
+}
+
+// Report says once that the daemon serves, or why it does not.
+func (p *StartPipe) Report(err error) {
+	if p == nil || p.file == nil {
+		return
+	}
+	text := readyWord
+	if err != nil {
+		text = err.Error()
+	}
+	io.WriteString(p.file, text)
+	p.file.Close()
+	p.file = nil
+}
+
+// ErrDied means that the daemon died before it reported anything.
+var ErrDied = errors.New("it exited immediately")
+
+// awaitReport reads what the started daemon reports.
+func awaitReport(pipe io.Reader) error {
+	b, err := io.ReadAll(io.LimitReader(pipe, 4096))
+	switch text := strings.TrimSpace(string(b)); {
+	case err != nil:
+		return fmt.Errorf("wait for the daemon: %w", err)
+	case text == readyWord:
+		return nil
+	case text == "":
+		return ErrDied
+	default:
+		return errors.New(text)
+	}
+}
+
+// Manager is the service manager that started the daemon, such as systemd. It gets
+// the daemon's status (sd_notify(3)), may have made the socket, and restarts the
+// daemon when it dies. The zero value is none.
+type Manager struct {
+	Present  bool
+	Watchdog time.Duration // it kills a daemon that reports nothing for this long; 0: never
+	Sockets  []*os.File
+	Log      zerolog.Logger
+}
+
+// TheManager takes what a service manager left in the environment. If a command
+// started the daemon, these variables are meant for the command.
+func TheManager(ready *StartPipe) (*Manager, error) {
+	if ready != nil {
+		for _, name := range []string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"} {
+			os.Unsetenv(name)
+		}
+		return &Manager{Log: zerolog.Nop()}, nil
+	}
+	m := &Manager{Sockets: activation.Files(true), Log: zerolog.Nop()}
+	m.Present = os.Getenv("NOTIFY_SOCKET") != "" || len(m.Sockets) > 0
+	var err error
+	if m.Watchdog, err = sd.SdWatchdogEnabled(true); err != nil {
+		return m, fmt.Errorf("read the service manager's watchdog: %w", err)
+	}
+	return m, nil
+}
+
+// Notify sends fields to the manager, if there is one.
+func (m *Manager) Notify(fields ...string) {
+	if !m.Present {
+		return
+	}
+	if _, err := sd.SdNotify(false, strings.Join(fields, "\n")); err != nil {
+		m.Log.Error().Err(err).Msg("service manager not notified")
+	}
+}
+
+// StatusField is the line that `systemctl status` shows. Each field is a line, so
+// control characters in the text are removed.
+func StatusField(text string) string {
+	return "STATUS=" + strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, text)
+}
+
+// Fields of [Manager.Notify].
+const (
+	Ready    = "READY=1"
+	Stopping = "STOPPING=1"
+	Alive    = "WATCHDOG=1"
+)
+
+// Reloading are the fields to send before the policy is read again; [Ready] ends
+// the reload.
+func Reloading() []string {
+	return []string{"RELOADING=1", strings.TrimSpace(sd.SdNotifyMonotonicUsec())}
 }

@@ -3,11 +3,15 @@
 package system
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"log"
 	"os"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/rs/zerolog/journald"
@@ -99,4 +103,158 @@ type httpWriter struct{ log zerolog.Logger }
 func (w httpWriter) Write(p []byte) (int, error) {
 	w.log.Warn().Bytes(KeyWhy, p).Msg("connection failed")
 	return len(p), nil
+}
+
+// Keys of the log: every field of every line, except zerolog's own level, time, message
+// and error.
+const (
+	KeyAdded        = "added"
+	KeyBusy         = "ports_busy"
+	KeyCapabilities = "capabilities"
+	KeyFreed        = "ports_freed"
+	KeyCause        = "cause"
+	KeyChanges      = "changes"
+	KeyCode         = "code"
+	KeyAsker        = "asker"
+	KeyCommand      = "command"
+	KeyContainer    = "container"
+	KeyDropped      = "dropped"
+	KeyDuration     = "duration_ms"
+	KeyFile         = "file"
+	KeyGrace        = "grace_ms"
+	KeyKeys         = "keys"
+	KeyKilled       = "killed"
+	KeyLeft         = "left"
+	KeyKind         = "kind"
+	KeyLevel        = "guarantee_level" // level is zerolog's
+	KeyMember       = "member"
+	KeyMode         = "mode"
+	KeyName         = "name"
+	KeyMethod       = "method"
+	KeyOperators    = "operators"
+	KeyPID          = "pid"
+	KeyPanic        = "panic"
+	KeyPath         = "path"
+	KeyReason       = "reason"
+	KeyRule         = "rule"
+	KeyRemoved      = "removed"
+	KeySession      = "session"
+	KeySessions     = "sessions"
+	KeySignal       = "signal"
+	KeySocket       = "socket"
+	KeySource       = "source"
+	KeyStack        = "stack"
+	KeyStrong       = "strong"
+	KeySuppressed   = "suppressed"
+	KeyTarget       = "target"
+	KeyUID          = "uid"
+	KeyUnload       = "unload"
+	KeyVerb         = "verb"
+	KeyVerdict      = "verdict"
+	KeyWhy          = "why"
+)
+
+// maxFile is the size limit of the log file of an ephemeral daemon, in bytes.
+const maxFile = 1 << 20
+
+// file is a log file that is emptied when it is full.
+type file struct {
+	mu   sync.Mutex
+	file *os.File
+	size int64
+}
+
+func openFile(path string) (*file, error) {
+	// A FIFO there, which another user may have made, must not block the daemon.
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open log: %w", err)
+	}
+	info, err := f.Stat()
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("open log: %w", err)
+	}
+	return &file{file: f, size: info.Size()}, nil
+}
+
+func (l *file) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.size+int64(len(p)) > maxFile {
+		if err := l.file.Truncate(0); err != nil {
+			return 0, err
+		}
+		l.size = 0
+	}
+	n, err := l.file.Write(p)
+	l.size += int64(n)
+	return n, err
+}
+
+func (l *file) close() { l.file.Close() }
+
+const (
+	queueLines = 1024        // lines that wait to be written at most
+	flushTime  = time.Second // at most, at the end
+)
+
+// queue passes lines to a writer that may block, such as a terminal or an unread pipe.
+// Logging never blocks; lines that do not fit are counted.
+type queue struct {
+	to         io.Writer
+	lines      chan []byte
+	dropped    atomic.Uint64
+	stop, done chan struct{}
+}
+
+func newQueue(to io.Writer) *queue {
+	q := &queue{to: to, lines: make(chan []byte, queueLines), stop: make(chan struct{}), done: make(chan struct{})}
+	go q.run()
+	return q
+}
+
+func (q *queue) Write(line []byte) (int, error) {
+	select {
+	case q.lines <- bytes.Clone(line):
+	default:
+		q.dropped.Add(1)
+	}
+	return len(line), nil
+}
+
+func (q *queue) run() {
+	defer close(q.done)
+	for {
+		select {
+		case line := <-q.lines:
+			q.write(line)
+			continue
+		default:
+		}
+		select {
+		case line := <-q.lines:
+			q.write(line)
+		case <-q.stop:
+			return
+		}
+	}
+}
+
+// write writes a line, and how many were lost before it. Its errors cannot be reported.
+func (q *queue) write(line []byte) {
+	_, _ = q.to.Write(line)
+	if n := q.dropped.Swap(0); n > 0 {
+		log := zerolog.New(q.to).With().Timestamp().Logger()
+		log.Warn().Uint64(KeyDropped, n).Msg("log lines dropped: they were not read fast enough")
+	}
+}
+
+// close writes the lines that wait, for flushTime at most.
+func (q *queue) close() {
+	close(q.stop)
+	select {
+	case <-q.done:
+	case <-time.After(flushTime):
+	}
 }

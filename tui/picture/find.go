@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/lineage-ebpf/lineage/api"
 )
@@ -99,3 +101,98 @@ func (p *Picture) Unmark() {
 		p.setMark(r, false)
 	}
 }
+
+// Filter is what the reader wants to see: the selected sessions, and of a word that names processes only these.
+type Filter struct {
+	Text      string         // what it wants
+	Selection *api.Selection // that was typed; nil: what a key wants
+	wants     func(r *Row) bool
+}
+
+// The filters that have a key.
+var (
+	Strays = &Filter{Text: "orphans and zombies", wants: func(r *Row) bool {
+		return r.Kind == ProcessRow && (r.Process.State == api.StateZombie || r.Process.Orphan && !r.exited())
+	}}
+	Calls = &Filter{Text: "tool calls", wants: func(r *Row) bool { return r.Kind == ProcessRow && len(r.Process.Calls) > 0 }}
+)
+
+// Typed is the filter as it was typed.
+func (f *Filter) Typed() string {
+	if f == nil || f.Selection == nil {
+		return ""
+	}
+	return f.Text
+}
+
+// Filter is the filter in force, or nil.
+func (p *Picture) Filter() *Filter { return p.filter }
+
+// SetFilter shows only the rows that f wants, and the rows above them.
+func (p *Picture) SetFilter(f *Filter) {
+	p.filter = f
+	for _, r := range p.sessions {
+		p.rematch(r)
+	}
+	for _, r := range p.processes {
+		p.rematch(r)
+	}
+}
+
+func (p *Picture) rematch(r *Row) {
+	switch match := p.filter != nil && p.wanted(r); {
+	case match == r.match:
+	case match:
+		r.match = true
+		r.add(0, 0, 1)
+	default:
+		r.match = false
+		r.add(0, 0, -1)
+	}
+}
+
+// wanted reports whether the filter wants a row: of a process for its session, or for itself.
+func (p *Picture) wanted(r *Row) bool {
+	if p.filter.wants != nil {
+		return p.filter.wants(r)
+	}
+	in := p.sessions[r.SessionID()]
+	if in == nil || in.Host || !p.filter.Selection.Allows(in.Session) {
+		return false
+	}
+	id := in.Session.ID[strings.LastIndexByte(in.Session.ID, '/')+1:] // after the host
+	words := p.filter.Selection.Words
+	return len(words) == 0 || slices.ContainsFunc(words, func(word string) bool {
+		return api.Means(word, in.Session) || len(word) >= api.ShortestID && strings.HasPrefix(id, word) || r.Kind == ProcessRow && r.named(word)
+	})
+}
+
+// named reports whether a word names a process, by PID, PID@START or :PORT.
+func (r *Row) named(word string) bool {
+	switch {
+	case word[0] == ':':
+		_, port, err := api.ParsePort(word)
+		return err == nil && slices.Contains(r.Ports, port)
+	case word[0] < '0' || word[0] > '9':
+		return false
+	}
+	ref, err := api.ParseRef(word)
+	return err == nil && ref.PID == r.Process.PID && (ref.StartNS == 0 || ref == r.Process.Ref)
+}
+
+// has reports whether value, in lower case, is in the text of the row.
+func (r *Row) has(value string) bool {
+	switch r.Kind {
+	case SessionRow:
+		return strings.HasPrefix(r.Session.ID, value) || contains(r.Session.Name, value)
+	case ProcessRow:
+		pr := r.Process
+		return contains(pr.Comm, value) || strconv.Itoa(pr.PID) == value ||
+			slices.ContainsFunc(pr.Argv, func(s string) bool { return contains(s, value) }) ||
+			strings.Contains(value, " ") && contains(strings.Join(pr.Argv, " "), value)
+	}
+	return false
+}
+
+// contains reports whether s contains value, which is in lower case, ignoring case.
+func contains(s, value string) bool { return strings.Contains(strings.ToLower(s), value) }

@@ -1,6 +1,7 @@
 package follow
 
 import (
+	"context"
 	"iter"
 	"time"
 
@@ -101,3 +102,17 @@ type LogRecord struct {
 // Encoder turns a record into logs: none, one or more. They come one after the other, because the
 // end of a session has one for each of its processes.
 type Encoder func(*Record) iter.Seq[LogRecord]
+
+// Sink is one receiver of records. Each has its own reader of the daemon's events and its
+// own cursor, so that a receiver that is down does not stop the others.
+type Sink interface {
+	// Name is the name of its cursor: otlp, ocsf.
+	Name() string
+	// Deliver returns nil when the receiver has accepted the batch; the cursor moves then.
+	// After an error the same batch comes again later: a sink must leave out records that the
+	// receiver will never accept, and log them. Records may come again after a restart, with
+	// the same ids.
+	Deliver(ctx context.Context, batch []*Record) error
+	// Close is called once, after the last Deliver.
+	Close() error
+}

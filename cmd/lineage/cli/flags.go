@@ -3,7 +3,10 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"math"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -110,4 +113,80 @@ func Args(least, most int, what string) cobra.PositionalArgs {
 		}
 		return nil
 	}
+}
+
+// Bytes is a flag that takes a size: 1048576, 512MiB, 8GiB.
+type Bytes int64
+
+var byteUnits = []struct {
+	suffix string
+	size   int64
+}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40}, {"", 1}}
+
+func (v *Bytes) Set(s string) error {
+	for _, u := range byteUnits {
+		digits, ok := strings.CutSuffix(s, u.suffix)
+		if !ok {
+			continue
+		}
+		n, err := strconv.ParseInt(digits, 10, 64)
+		if err != nil || n < 1 || n > math.MaxInt64/u.size {
+			break
+		}
+		*v = Bytes(n * u.size)
+		return nil
+	}
+	return errors.New("a number of bytes, or one with KiB, MiB, GiB or TiB")
+}
+
+func (v *Bytes) String() string {
+	for i := len(byteUnits) - 2; i >= 0; i-- {
+		if u := byteUnits[i]; *v != 0 && int64(*v)%u.size == 0 {
+			return strconv.FormatInt(int64(*v)/u.size, 10) + u.suffix
+		}
+	}
+	return strconv.FormatInt(int64(*v), 10)
+}
+
+func (v *Bytes) Type() string { return "bytes" }
+
+// CompleteUsers completes names of this host's own users, and after a colon of its groups.
+func CompleteUsers(_ *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	user, group, second := strings.Cut(begun, ":")
+	if second {
+		return accounts("/etc/group", user+":", group), cobra.ShellCompDirectiveNoFileComp
+	}
+	return accounts("/etc/passwd", "", user), cobra.ShellCompDirectiveNoFileComp
+}
+
+// accounts are the names in a file such as /etc/passwd, with their numbers.
+func accounts(file, before, begun string) (words []cobra.Completion) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil
+	}
+	for line := range strings.Lines(string(data)) {
+		if fields := strings.Split(line, ":"); len(fields) > 2 && strings.HasPrefix(fields[0], begun) {
+			words = append(words, cobra.CompletionWithDesc(before+fields[0], strings.TrimSpace(fields[2])))
+		}
+	}
+	return words
+}
+
+// CompleteList completes the last word of a list.
+func CompleteList(known []string) cobra.CompletionFunc {
+	return func(_ *cobra.Command, _ []string, begun string) (words []cobra.Completion, _ cobra.ShellCompDirective) {
+		before := begun[:strings.LastIndexByte(begun, ',')+1]
+		for _, name := range known {
+			if word := before + name; strings.HasPrefix(word, begun) {
+				words = append(words, word)
+			}
+		}
+		return words, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	}
+}
+
+// CompleteFiles leaves the completion of file names to the shell.
+func CompleteFiles(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return nil, cobra.ShellCompDirectiveDefault
 }

@@ -4,12 +4,18 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"os"
+	"os/user"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/aymanbagabas/go-udiff"
+
+	"github.com/lineage-ebpf/lineage/api"
 )
 
 // An Agent is a coding agent with hooks.
@@ -129,4 +135,57 @@ func (c *Change) Diff() string {
 		to = "/dev/null"
 	}
 	return udiff.Unified(from, to, string(c.before), string(c.after))
+}
+
+// BecomeUser returns the user's home. Under sudo this process permanently becomes the user
+// who called it, so that it cannot be tricked into writing what that user may not write.
+func BecomeUser(env func(string) string, euid int) (home string, err error) {
+	uid, err := strconv.Atoi(env("SUDO_UID"))
+	if err != nil || uid == 0 || euid != 0 {
+		return os.UserHomeDir()
+	}
+	u, err := user.LookupId(strconv.Itoa(uid))
+	if err != nil {
+		return "", err
+	}
+	gid, err := strconv.Atoi(u.Gid)
+	if err != nil {
+		return "", err
+	}
+	for _, become := range []func() error{
+		func() error { return syscall.Setgroups([]int{gid}) },
+		func() error { return syscall.Setgid(gid) },
+		func() error { return syscall.Setuid(uid) },
+	} {
+		if err := become(); err != nil {
+			return "", fmt.Errorf("cannot become %s: %w", u.Username, err)
+		}
+	}
+	return u.HomeDir, nil
+}
+
+// interpreters run agents that are scripts.
+var interpreters = []string{"node", "nodejs", "bun", "deno", "python", "python3"}
+
+// Runs reports whether a process runs a program of the agent's. The comm is a script's name, if
+// the script was started by it. An update removes the file of an agent that runs.
+func (a Agent) Runs(p *api.Process) bool {
+	files := []string{strings.TrimSuffix(p.Exe, " (deleted)")}
+	if len(p.Argv) > 0 {
+		files = append(files, p.Argv[0])
+		words := p.Argv[1:]
+		script := slices.IndexFunc(words, func(w string) bool { return !strings.HasPrefix(w, "-") })
+		if script >= 0 && slices.ContainsFunc(files, interprets) {
+			files = append(files, words[script])
+		}
+	}
+	return p.Comm == a.Command || slices.ContainsFunc(files, a.has)
+}
+
+func interprets(file string) bool { return slices.Contains(interpreters, filepath.Base(file)) }
+
+// has reports whether a file is the agent's, by its path.
+func (a Agent) has(file string) bool {
+	return strings.TrimSuffix(filepath.Base(file), ".exe") == a.Command ||
+		slices.ContainsFunc(a.below, func(dir string) bool { return strings.Contains(file, dir) })
 }

@@ -3,8 +3,10 @@ package query
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -60,4 +62,87 @@ func Sessions(ctx context.Context, c api.Client, sel *api.Selection, by string, 
 // age is how old a session is, or how long it lasted.
 func age(s *api.Session, now time.Time) time.Duration {
 	return cmp.Or(s.Ended, &now).Sub(*cmp.Or(s.Started, &time.Time{}))
+}
+
+// Trees asks for the trees of the selected sessions, and for a process that a word names for what it started; all:
+// with every exited process.
+func Trees(ctx context.Context, c api.Client, sel *api.Selection, all bool) (trees []api.Tree, err error) {
+	dead := "ancestors"
+	if all {
+		dead = "all"
+	}
+	found, err := sel.Resolve(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	trees = []api.Tree{}
+	for _, x := range found.Choices {
+		t, err := c.Tree(ctx, x.Session.ID, dead)
+		if !x.Named && api.IsNotFound(err) {
+			continue // it ended since it was listed
+		}
+		if err != nil {
+			return nil, err
+		}
+		if x.Process != nil {
+			sub, ok := text.Subtree(t, *x.Process)
+			if !ok {
+				return nil, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %s is gone", x.Process), "see it with --all")
+			}
+			t = sub
+		}
+		trees = append(trees, *t)
+	}
+	return trees, nil
+}
+
+// Left lists what the selected sessions have left behind.
+func Left(list func(*api.Orphans) *text.Listing) func(context.Context, api.Client, *api.Selection) (*text.Listing, error) {
+	return func(ctx context.Context, c api.Client, sel *api.Selection) (*text.Listing, error) {
+		doc, err := sel.LeftBy(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		return list(doc), nil
+	}
+}
+
+// HostOrphans finds the orphans of this host; unknown is what could not be read.
+type HostOrphans func(context.Context) (orphans []text.HostOrphan, unknown []string, err error)
+
+// Outside lists those that are in no session.
+func Outside(ctx context.Context, c api.Client, find HostOrphans) (*text.Listing, error) {
+	orphans, unknown, err := find(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("ls: %w", err)
+	}
+	doc := text.HostOrphans{Items: []text.HostOrphan{}, Unknown: unknown}
+	v, err := c.Version(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range orphans {
+		if o.PID == v.PID {
+			continue // the daemon itself
+		}
+		p, err := c.Process(ctx, o.Ref.String())
+		if api.IsNotFound(err) || err == nil && p.Session != "" {
+			continue // it is gone, or "lineage ls --left" lists it
+		}
+		if err == nil {
+			o.Ref = p.Ref // with its exact start
+		}
+		o.Ports = slices.DeleteFunc(o.Ports, func(port api.Port) bool {
+			if port.PID == 0 || port.PID == o.PID {
+				return false
+			}
+			holder, err := c.Process(ctx, strconv.Itoa(port.PID))
+			return err == nil && holder.Session != "" // a session that the orphan started
+		})
+		if !o.Holds() {
+			continue
+		}
+		doc.Items = append(doc.Items, o)
+	}
+	return text.OutsideOrphans(&doc), nil
 }

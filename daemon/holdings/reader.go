@@ -8,14 +8,18 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
-	"golang.org/x/sys/unix"
 )
 
 // Bounds of one call.
@@ -261,75 +265,6 @@ func (r *Reader) distinct(ctx context.Context, p *process, tids []string) ([]str
 	return all, nil
 }
 
-// descriptor is one open file of a process. It is valid while each runs.
-type descriptor struct {
-	link string // what it refers to, as procfs shows it
-	infos,
-	name string
-	p *process
-}
-
-// info reads its fdinfo, for which the kernel takes no lock that the process can hold.
-func (d *descriptor) info() (fdinfo, error) {
-	f, err := d.p.file(d.infos + "/" + d.name)
-	if err != nil {
-		return fdinfo{}, err
-	}
-	defer f.Close()
-	return parseInfo(f)
-}
-
-// descriptors calls each for every open file of p and counts them down from left. One
-// that is closed meanwhile is not an error.
-func (r *Reader) descriptors(ctx context.Context, p *process, left *int, each func(*descriptor) error) error {
-	tables, many := r.tables(ctx, p)
-	for _, t := range tables {
-		d, err := openAt(p.dir, t+"/fd", unix.O_DIRECTORY)
-		if err != nil {
-			if t != "." && errors.Is(err, unix.ENOENT) {
-				continue // the thread has exited
-			}
-			return err
-		}
-		err = p.descriptors(ctx, d, t+"/fdinfo", left, each)
-		d.Close()
-		if err != nil {
-			return err
-		}
-	}
-	return many
-}
-
-func (p *process) descriptors(ctx context.Context, d *os.File, infos string, left *int, each func(*descriptor) error) error {
-	for {
-		names, err := d.Readdirnames(chunk)
-		links, failed := p.links(int(d.Fd()), names...)
-		if failed != nil {
-			return failed
-		}
-		for i, name := range names {
-			if ctx.Err() != nil {
-				return errTime
-			}
-			if *left--; *left < 0 {
-				return errMany
-			}
-			if links[i] == "" {
-				continue
-			}
-			if err := each(&descriptor{links[i], infos, name, p}); err != nil {
-				return err
-			}
-		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
-}
-
 // gone reports whether a read error means that the process no longer exists.
 func gone(err error) bool {
 	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH) || errors.Is(err, errOther) || errors.Is(err, tracer.ErrNotFound)
@@ -405,4 +340,28 @@ func (r *Reader) host(ctx context.Context, each func(*process) error) error {
 		return hiddenError(hidden)
 	}
 	return nil
+}
+
+// CPUElsewhere is the CPU time that was used in other threads than the callers'.
+func (r *Reader) CPUElsewhere() time.Duration { return time.Duration(r.elsewhere.Load()) }
+
+// countCPU counts the CPU time of this goroutine until what it returns is called.
+func (r *Reader) countCPU() func() {
+	runtime.LockOSThread()
+	began := system.ThreadTime()
+	return func() {
+		r.elsewhere.Add(int64(system.ThreadTime() - began))
+		runtime.UnlockOSThread()
+	}
+}
+
+// bounded is [procfs.Bounded] for reads of p.
+func bounded[T any](p *process, read func() (T, error)) (T, error) {
+	if p.bounded {
+		return read()
+	}
+	return procfs.Bounded(procfs.KeyOf(p.path), func() (T, error) {
+		defer p.r.countCPU()()
+		return read()
+	})
 }

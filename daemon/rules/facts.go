@@ -43,12 +43,15 @@ func (s *Steward) RootFacts(id tracer.Identity) *policy.Facts {
 
 // node is what the graph has of a process.
 func (s *Steward) node(id lineage.ID) *lineage.Node {
-	n, _ := registry.Ask(s.o.Registry, func(v registry.View) *lineage.Node { // nil if the daemon is stopping
+	n, err := registry.Ask(s.o.Registry, func(v registry.View) *lineage.Node {
 		if n, ok := v.Graph().Node(id); ok {
 			return &n
 		}
 		return nil
 	})
+	if err != nil {
+		return nil // the daemon is stopping
+	}
 	return n
 }
 

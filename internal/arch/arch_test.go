@@ -93,7 +93,7 @@ func TestImports(t *testing.T) {
 
 // TestHTTP: only these packages of the daemon use HTTP.
 func TestHTTP(t *testing.T) {
-	may := []string{"daemon/daemontest", "daemon/httpapi", "daemon/stream", "daemon/stream", "daemon/system"}
+	may := []string{"daemon/daemontest", "daemon/httpapi", "daemon/stream", "daemon/system"}
 	for _, p := range packages(t) {
 		if strings.HasPrefix(p.ImportPath+"/", "daemon/") && slices.Contains(p.Imports, "net/http") &&
 			!slices.Contains(may, p.ImportPath) {
@@ -271,16 +271,16 @@ func typeName(e ast.Expr) string {
 // has sent.
 func TestGoroutines(t *testing.T) {
 	except := map[string]string{
-		"daemon/access/listener.go":              "closes a connection",
-		"daemon/access/log.go":                    "writes records",
+		"daemon/access/peer.go":                  "closes a connection",
+		"daemon/access/auditlog.go":              "writes records",
 		"daemon/status/canary.go":                "shortens a wait",
-		"daemon/status/stage.go":                 "is another process",
+		"daemon/status/canarystage.go":           "is another process",
 		"daemon/daemontest/real.go":              "is for tests",
 		"daemon/daemontest/requests.go":          "is for tests",
 		"daemon/history/recorder.go":             "closes the journal",
-		"daemon/system/connect.go":             "is a client",
-		"daemon/system/queue.go":                "writes lines",
-		"daemon/system/ratelimit.go":            "counts lines",
+		"daemon/system/connect.go":               "is a client",
+		"daemon/system/logging.go":               "writes lines",
+		"daemon/system/ratelimit.go":             "counts lines",
 		"daemon/registry/conclude.go":            "wakes the enforcer",
 		"daemon/run.go":                          "is the registry's own",
 		"daemon/serve.go":                        "raises the priority",

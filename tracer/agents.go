@@ -14,7 +14,6 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/lineage-ebpf/lineage/bpf"
-	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer/takeover"
 )
 
@@ -53,7 +52,8 @@ const (
 func (t *Tracer) SetAgents(agents []Agent) error {
 	wanted := make(map[Comm]bpf.LineageAgent, len(agents))
 	for _, a := range agents {
-		comm := lineage.CommOf(a.Comm)
+		var comm Comm
+		copy(comm[:len(comm)-1], a.Comm)
 		if a.Comm == "" || comm.String() != a.Comm {
 			return fmt.Errorf("set agents: comm %q: must be 1 to 15 bytes", a.Comm)
 		}

@@ -10,7 +10,6 @@ import (
 	"unsafe"
 
 	"github.com/lineage-ebpf/lineage/bpf"
-	"github.com/lineage-ebpf/lineage/lineage"
 	"golang.org/x/sys/unix"
 )
 
@@ -98,8 +97,8 @@ func decodeExec(b []byte, ev *Event) bool {
 	return true
 }
 
-func looks(f *bpf.LineageFacts, cgroup uint64) lineage.Looks {
-	return lineage.Looks{Comm: f.Comm, UID: f.Uid, Cgroup: cgroup}
+func looks(f *bpf.LineageFacts, cgroup uint64) Looks {
+	return Looks{Comm: f.Comm, UID: f.Uid, Cgroup: cgroup}
 }
 
 func decodeExit(b []byte, ev *Event) bool {

@@ -18,6 +18,7 @@ type (
 	Sender    = lineage.Sender
 	Evidence  = lineage.Evidence
 	Comm      = lineage.Comm
+	Looks     = lineage.Looks
 )
 
 // State is the state of a session. States only grow.

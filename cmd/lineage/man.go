@@ -13,8 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/lineage-ebpf/lineage/cmd/lineage/console"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/help"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
 )
 
 // main of the build with the tag man writes the manual pages of the same commands into
@@ -44,12 +43,12 @@ func writePages(args []string) error {
 		return fmt.Errorf("make the folder: %w", err)
 	}
 	a := &app{
-		Console: console.Console{Stdout: os.Stdout, Stderr: os.Stderr, Env: func(string) string { return "" }},
+		Console: cli.Console{Stdout: os.Stdout, Stderr: os.Stderr, Env: func(string) string { return "" }},
 		host:    thisHost(),
 	}
 	root := a.root()
 	m := manual{dir: args[0], date: date.UTC().Format(time.DateOnly), about: map[string]string{}}
-	for _, topic := range help.Topics() {
+	for _, topic := range cli.HelpTopics() {
 		m.about[topic.Name()] = topic.Long
 	}
 	return m.write(root)
@@ -105,7 +104,7 @@ func (m *manual) page(cmd *cobra.Command) string {
 	if cmd.Long == "" {
 		prose(&b, cmd.Short+".")
 	}
-	if more := cmd.Annotations[help.Manual]; more != "" {
+	if more := cmd.Annotations[cli.Manual]; more != "" {
 		prose(&b, more)
 	}
 	if cmd.HasSubCommands() {

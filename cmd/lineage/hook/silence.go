@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// A Note is a file of the user's that exists while no daemon answers.
+// A SilenceNote is a file of the user's that exists while no daemon answers.
 type SilenceNote struct {
 	name string
 	dirs []string // the first that is ours has the file

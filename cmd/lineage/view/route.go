@@ -118,7 +118,9 @@ func (f *fleet) Kill(ctx context.Context, ref string, req api.KillRequest) (*api
 // Why asks the process's host.
 func (f *fleet) Why(ctx context.Context, ref string) (*api.Why, error) {
 	return process(f, ref, func(c api.Client) (*api.Why, error) { return c.Why(ctx, ref) },
-		func(h *host, w *api.Why) { w.Process.Session, w.Session = h.id(w.Process.Session), h.session(w.Session) })
+		func(h *host, w *api.Why) {
+			w.Process.Session, w.Session = h.id(w.Process.Session), h.session(w.Session)
+		})
 }
 
 // Tree asks the session's host.

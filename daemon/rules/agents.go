@@ -10,6 +10,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/acts"
@@ -140,15 +142,16 @@ func (s *Steward) setTerms(p *policy.Policy, info tracer.SessionInfo, list uint3
 	if err == nil {
 		s.reread(info.ID)
 	}
-	s.failed(err, info.ID, "limits of the rule's session not set")
+	s.failed(err, info.ID).Msg("limits of the rule's session not set")
 	return err == nil
 }
 
-// failed logs what could not be done to a session, unless that is over.
-func (s *Steward) failed(err error, id tracer.SessionID, what string) {
-	if err != nil && !errors.Is(err, tracer.ErrBusy) && !errors.Is(err, tracer.ErrNotFound) {
-		s.o.Log.Error().Err(err).Str(system.KeySession, id.String()).Msg(what)
+// failed is the line that says what could not be done to a session, nil if that is over.
+func (s *Steward) failed(err error, id tracer.SessionID) *zerolog.Event {
+	if err == nil || errors.Is(err, tracer.ErrBusy) || errors.Is(err, tracer.ErrNotFound) {
+		return nil
 	}
+	return s.o.Log.Error().Err(err).Str(system.KeySession, id.String())
 }
 
 // bar ends a session that a rule opens while a halt is in force, in either mode of the policy: root has
@@ -174,7 +177,7 @@ func (s *Steward) bar(info tracer.SessionInfo) {
 func (s *Steward) dissolve(info tracer.SessionInfo, facts *policy.Facts) {
 	n, err := s.o.Kernel.Dissolve(info.ID)
 	if err != nil {
-		s.failed(err, info.ID, "lookalike not released")
+		s.failed(err, info.ID).Msg("lookalike not released")
 		return
 	}
 	what := "it exited before it could be checked"

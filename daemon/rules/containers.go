@@ -236,7 +236,7 @@ var errExiting = errors.New("the process exits")
 // letGo dissolves the session. There may be many, such as health checks: it is only counted.
 func (j joined) letGo(why string) bool {
 	if _, err := j.by.o.Kernel.Dissolve(j.info.ID); err != nil {
-		j.by.failed(err, j.info.ID, "process in a container not released")
+		j.by.failed(err, j.info.ID).Msg("process in a container not released")
 		return false
 	}
 	j.by.o.Log.Debug().Str(system.KeySession, j.info.ID.String()).Uint32(system.KeyPID, j.info.Root.PID).

@@ -74,7 +74,7 @@ var (
 	// The daemon's other tests use a kernel made of Go.
 	daemon    = suite{dir: "daemon", only: "^TestReal", timeout: 30 * time.Minute}
 	holdings  = suite{dir: "daemon/holdings", only: "^TestReal", timeout: 20 * time.Minute}
-	selfcheck = suite{dir: "daemon/status", only: "Real$", timeout: 20 * time.Minute}
+	selfcheck = suite{dir: "daemon/status", part: "selfcheck", only: "Real$", timeout: 20 * time.Minute}
 	// What the commands promise on every kernel.
 	e2e = suite{dir: "internal/e2e", only: "^TestHold[1-3]|^TestEndsWithoutDaemon$|^TestLimits$",
 		timeout: time.Hour}

@@ -95,7 +95,7 @@ static __always_inline int adopt(struct task_struct *leader, u64 from, u64 sessi
 /* Is it not for the adopter to act for, by any of its uids? Read without types, see descends(). */
 static __always_inline bool foreign(struct task_struct *t)
 {
-	u32 only = *(volatile u32 *)&control.adopting_uid;
+	u32 only = READ_ONCE(control.adopting_uid);
 	const struct cred *cred;
 
 	if (!only--)
@@ -139,7 +139,7 @@ __noinline bool descends(u64 session)
  */
 static __always_inline struct entry *adopt_creator(struct task_struct *leader)
 {
-	u64 session = *(volatile u64 *)&control.adopting;
+	u64 session = READ_ONCE(control.adopting);
 	u32 tgid = leader->tgid;
 	struct identity parent;
 

@@ -55,7 +55,7 @@ static __always_inline bool collect(const struct identity *id, struct dead_entry
 /* Nobody else erases it before. */
 static __always_inline void collected(const struct identity *id, struct dead_entry *d)
 {
-	*(volatile u64 *)&d->mark = 0;
+	WRITE_ONCE(d->mark, 0);
 	erase_dead(id);
 }
 
@@ -72,7 +72,7 @@ static __always_inline bool reassign(const struct identity *id, struct entry *e,
 
 	if (!swap(&e->session, from, to))
 		return false;
-	start = *(volatile u64 *)&e->start;
+	start = READ_ONCE(e->start);
 	if (start == id->start || (!start && from))
 		return true;
 	return !swap(&e->session, to, from);

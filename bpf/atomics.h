@@ -9,6 +9,9 @@
 #include "lineage.h"
 #include <bpf/bpf_helpers.h>
 
+#define READ_ONCE(x) (*(volatile typeof(x) *)&(x))
+#define WRITE_ONCE(x, value) (READ_ONCE(x) = (value))
+
 #ifndef BASELINE
 
 /* Full barriers, as is every atomic with a result. */
@@ -21,17 +24,15 @@
 #else
 
 /* Two callers may get the same: fine for sequence numbers (hints), the peak and limits. */
-#define fetch_add(p, n) (__sync_fetch_and_add(p, n), *(volatile typeof(*(p)) *)(p) - (n))
+#define fetch_add(p, n) (__sync_fetch_and_add(p, n), READ_ONCE(*(p)) - (n))
 
 /*
  * Only where there is no other writer: on a process that was entered a moment ago and
  * does not run yet, and in verbs, which user space runs one at a time. Only verbs
  * change states here.
  */
-#define swap(p, old, new)                                                                         \
-	(*(volatile typeof(*(p)) *)(p) == (old) ? (*(volatile typeof(*(p)) *)(p) = (new), true) : \
-						  false)
-#define take_out(p) (*(volatile typeof(*(p)) *)(p) = 0)
+#define swap(p, old, new) (READ_ONCE(*(p)) == (old) ? (WRITE_ONCE(*(p), new), true) : false)
+#define take_out(p) WRITE_ONCE(*(p), 0)
 
 /*
  * Each byte of the flags has one kind of writer. The flags that a pass checks are

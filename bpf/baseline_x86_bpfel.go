@@ -155,11 +155,14 @@ type BaselineSent struct {
 	Time    uint64
 	By      BaselineIdentity
 	Session uint64
-	Uid     uint32
 	Signal  uint8
 	From    uint8
 	Flags   uint16
-	Comm    [16]uint8
+	Facts   struct {
+		_    structs.HostLayout
+		Uid  uint32
+		Comm [16]uint8
+	}
 }
 
 type BaselineSession struct {

@@ -70,7 +70,7 @@ static __always_inline bool enter_child(struct entry *creator, u32 creator_tgid,
 		}
 	}
 	chain_count(n.session, BORN);
-	now = *(volatile u64 *)&creator->session;
+	now = READ_ONCE(creator->session);
 	if (now != n.session && follow(tgid, n.start, n.session, now))
 		n.session = now;
 	emit_birth(child, tgid, &n, cgroup, n.since);
@@ -82,7 +82,7 @@ static __always_inline bool above_limit(struct session *s, s64 limit)
 {
 	if (s->live > limit)
 		return true;
-	return s->held > limit && recount() && *(volatile s64 *)&s->held > limit;
+	return s->held > limit && recount() && READ_ONCE(s->held) > limit;
 }
 
 #ifdef BASELINE
@@ -92,11 +92,11 @@ static __always_inline bool above_limit(struct session *s, s64 limit)
  */
 static __always_inline void ask_for_pass(struct ctl *c)
 {
-	u64 now = bpf_ktime_get_ns(), last = *(volatile u64 *)&control.recounted;
+	u64 now = bpf_ktime_get_ns(), last = READ_ONCE(control.recounted);
 
-	if (STATE(*(volatile u32 *)&c->status) != STATE_ACTIVE || now - last < RECOUNT_NS)
+	if (STATE(READ_ONCE(c->status)) != STATE_ACTIVE || now - last < RECOUNT_NS)
 		return;
-	*(volatile u64 *)&control.recounted = now;
+	WRITE_ONCE(control.recounted, now);
 	emit_session(c->id, STATE_ACTIVE, CAUSE_MAX_PROCESSES);
 }
 #endif
@@ -112,7 +112,7 @@ static __always_inline bool over_limit(u64 id)
 			return false;
 		if (c->max_processes && above_limit(s, c->max_processes)) {
 #ifdef BASELINE
-			*(volatile u32 *)&c->over = 1;
+			WRITE_ONCE(c->over, 1);
 			ask_for_pass(c);
 #else
 			if (begin_end(id, CAUSE_MAX_PROCESSES, c->grace))
@@ -180,7 +180,7 @@ static __always_inline void kill_newborn(struct entry *creator, struct task_stru
 	count(COUNT_NEWBORN_UNKILLED);
 	arm(1);
 	if (!e) {
-		note_unentered(*(volatile u64 *)&creator->session);
+		note_unentered(READ_ONCE(creator->session));
 		return;
 	}
 	set_flags(e, FLAG_UNKILLED);

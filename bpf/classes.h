@@ -41,7 +41,7 @@ static __always_inline bool occupied(u32 tgid)
 {
 	u32 *n = class_of(tgid);
 
-	return !n || *(volatile u32 *)n;
+	return !n || READ_ONCE(*n);
 }
 
 static __always_inline void occupy(u32 tgid)

@@ -31,7 +31,7 @@ __noinline bool root_counts(u64 id, u32 tgid, u64 start)
 		if (!s || !c)
 			break;
 		if (s->root.tgid == tgid && s->root.start == start) {
-			u32 status = *(volatile u32 *)&c->status;
+			u32 status = READ_ONCE(c->status);
 
 			if (STATE(status) == STATE_ACTIVE || CAUSE(status) == CAUSE_ROOT_EXIT)
 				return true;
@@ -71,7 +71,7 @@ static __always_inline bool bury(u32 tgid, struct entry *e, u64 start, enum buri
 	if (erase(tgid)) {
 		count(COUNT_DELETE_FAILED);
 		e->session = 0;
-		*(volatile u64 *)&e->start = START_COUNTED;
+		WRITE_ONCE(e->start, START_COUNTED);
 	}
 	let_go(&id);
 	if (flags & FLAG_SIGNALLED)
@@ -81,7 +81,7 @@ static __always_inline bool bury(u32 tgid, struct entry *e, u64 start, enum buri
 	 * no longer entered.
 	 */
 	if (flags & FLAG_OWNER || (flags & FLAG_ROOT && root_counts(session, tgid, start)))
-		*(volatile u64 *)&control.due = 1;
+		WRITE_ONCE(control.due, 1);
 	return true;
 }
 
@@ -161,7 +161,7 @@ __noinline int client_left(u32 tgid, u64 start, u32 status)
 	if (!s || (!(status & 0x7f) && status >> 8 < CODE_INTERRUPTED) || !alive(&s->root))
 		return 0;
 	fetch_add(&s->left, 1); /* a full barrier: a pass that takes what is due later sees it */
-	*(volatile u64 *)&control.due = 1;
+	WRITE_ONCE(control.due, 1);
 	return 0;
 }
 

@@ -61,7 +61,7 @@ static __always_inline u64 wakeup(bool urgent)
 {
 	if (urgent)
 		return BPF_RB_FORCE_WAKEUP;
-	if (!*(volatile u32 *)&control.polling)
+	if (!READ_ONCE(control.polling))
 		return 0;
 	if (bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) > config.ring_half)
 		return BPF_RB_FORCE_WAKEUP;
@@ -100,17 +100,14 @@ static __always_inline u64 cgroup_of(struct task_struct *t)
 	return t->cgroups->dfl_cgrp->kn->id;
 }
 
-/* Only text. If it changes meanwhile, some of the copy is old and some is new. */
-static __always_inline void read_comm(u8 *to, struct task_struct *t)
-{
-	((u64 *)to)[0] = ((u64 *)t->comm)[0];
-	((u64 *)to)[1] = ((u64 *)t->comm)[1];
-}
-
+/* The name is only text. If it changes meanwhile, some of the copy is old and some is new. */
 static __always_inline void describe(struct facts *f, struct task_struct *t)
 {
+	u64 *to = (u64 *)f->comm; /* else the compiler copies by halves, as facts has only u32 */
+
 	f->uid = uid_of(t);
-	read_comm(f->comm, t);
+	to[0] = ((u64 *)t->comm)[0];
+	to[1] = ((u64 *)t->comm)[1];
 }
 
 __noinline int emit_session(u64 session, u32 state, u32 cause)

@@ -35,7 +35,7 @@ static __always_inline void emit_scratch(struct exec_scratch *x, u32 len)
 		count(COUNT_LOST);
 		return;
 	}
-	if (!(flags & BPF_RB_NO_WAKEUP) || *(volatile u32 *)&control.polling)
+	if (!(flags & BPF_RB_NO_WAKEUP) || READ_ONCE(control.polling))
 		return;
 	nothing = bpf_ringbuf_reserve(&events, sizeof(u64), 0);
 	if (nothing)
@@ -117,13 +117,13 @@ __noinline int become_agent(void)
 /* Runs in the process itself, which has its new memory and name. */
 static __always_inline void on_exec(struct task_struct *t, struct linux_binprm *bprm)
 {
-	u32 tgid = t->tgid, looks = *(volatile u32 *)&control.agents;
+	u32 tgid = t->tgid, looks = READ_ONCE(control.agents);
 	char comm[COMM_LEN] = {};
 	struct entry *e;
 	struct entry n;
 
 	/* A hook that a take-over stops from opening sessions still refuses agents. */
-	if (*(volatile u32 *)&control.halt.mode)
+	if (READ_ONCE(control.halt.mode))
 		looks |= LOOK_NAMES;
 	if (looks && opens(t, looks, comm))
 		become_agent();

@@ -68,7 +68,7 @@ struct {
 static long is_over(u64 n, struct hold **h)
 {
 	for (int i = 0; i < 16; i++) /* there are at most 1 << 23 turns */
-		if (*(volatile u32 *)&(*h)->state != HELD || bpf_ktime_get_ns() > (*h)->until)
+		if (READ_ONCE((*h)->state) != HELD || bpf_ktime_get_ns() > (*h)->until)
 			return 1;
 	return 0;
 }
@@ -85,9 +85,9 @@ static __always_inline void wait_at(u64 first, u64 second, u32 which)
 	if (!swap(&h->state, ARMED, HELD))
 		return;
 	if (before)
-		*(volatile u32 *)&before->state = LET_GO;
+		WRITE_ONCE(before->state, LET_GO);
 	bpf_loop(1 << 23, is_over, &h, 0);
-	if (*(volatile u32 *)&h->state == HELD)
+	if (READ_ONCE(h->state) == HELD)
 		h->expired = 1;
 }
 

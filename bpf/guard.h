@@ -18,14 +18,14 @@ static __always_inline bool guards(const struct ctl *c)
 {
 	u32 flags = c->flags;
 
-	if (STATE(*(volatile u32 *)&c->status) == STATE_DISSOLVED)
+	if (STATE(READ_ONCE(c->status)) == STATE_DISSOLVED)
 		return false;
 	if (flags & (SESSION_GUARDED | SESSION_UNGUARDED))
 		return flags & SESSION_GUARDED;
 	/* Opened by an exec, and not judged yet: perhaps no rule wants it. */
 	if (flags & SESSION_AGENT && !c->rule)
 		return false;
-	return *(volatile u32 *)&control.guard & GUARD_ALL;
+	return READ_ONCE(control.guard) & GUARD_ALL;
 }
 
 /* The innermost guarded session around a member of this one; 0: none. */
@@ -57,7 +57,7 @@ static __always_inline bool is_outside(struct task_struct *t, u64 guard)
 	u64 id;
 
 	if (e && e->start == leader->start_boottime) {
-		id = *(volatile u64 *)&e->session;
+		id = READ_ONCE(e->session);
 		return !id || (session_of(id) && !chain_has(id, guard));
 	}
 	if (t->signal->live.counter <= 0 || is_new(t))
@@ -90,11 +90,10 @@ static __always_inline void report_crossing(const struct entry *e, u32 tgid, u64
 	identify(&x->to, to->group_leader);
 	other = entry_at(pid);
 	x->session = other && other->start == x->to.start ? other->session : 0;
-	x->uid = uid_of(to);
 	x->signal = sig;
 	x->refused = refused;
 	x->pad = 0;
-	read_comm(x->comm, to);
+	describe(&x->facts, to);
 	bpf_ringbuf_submit(x, wakeup(false));
 }
 
@@ -113,7 +112,7 @@ static __attribute__((noinline)) int leaves(int sig, struct task_struct *to, boo
 	to = plain(to);
 	if (!e || e->start != current_start())
 		return 0;
-	id = *(volatile u64 *)&e->session;
+	id = READ_ONCE(e->session);
 	guard = guard_of(id);
 	if (!guard || BPF_CORE_READ(self, flags) & PF_EXITING || !is_outside(to, guard))
 		return 0;
@@ -124,7 +123,7 @@ static __attribute__((noinline)) int leaves(int sig, struct task_struct *to, boo
 /* Is there any guarded session, and may the current process be a member? */
 static __always_inline bool may_be_guarded(u32 mode)
 {
-	return *(volatile u32 *)&control.guard & mode && occupied(current_tgid());
+	return READ_ONCE(control.guard) & mode && occupied(current_tgid());
 }
 
 /* Does the process handle the signal, other than a request to end, or ignore it? */

@@ -27,10 +27,10 @@ struct pass {
 /* Does the halt that is in force end the session? One store of its mode ends all that it marked. */
 static __always_inline bool halted(struct ctl *c)
 {
-	u64 halt = *(volatile u64 *)&c->halt;
+	u64 halt = READ_ONCE(c->halt);
 
-	return halt && halt == *(volatile u64 *)&control.halt.since &&
-	       *(volatile u32 *)&control.halt.mode == HALT_ALL;
+	return halt && halt == READ_ONCE(control.halt.since) &&
+	       READ_ONCE(control.halt.mode) == HALT_ALL;
 }
 
 /* Why an active session has to end now. A later deadline is made due. */
@@ -42,7 +42,7 @@ static __always_inline u32 cause_to_end(struct session *s, struct ctl *c, u64 no
 		return CAUSE_HALT;
 #ifdef BASELINE
 	/* A birth found it over its limit, but could not begin the end. */
-	if (*(volatile u32 *)&c->over)
+	if (READ_ONCE(c->over))
 		return CAUSE_MAX_PROCESSES;
 #endif
 	if (expires && expires <= now_boot)
@@ -51,7 +51,7 @@ static __always_inline u32 cause_to_end(struct session *s, struct ctl *c, u64 no
 		return CAUSE_ROOT_EXIT;
 	if (s->owner.tgid && !alive(&s->owner))
 		return CAUSE_OWNER_EXIT;
-	if (*(volatile u64 *)&s->left)
+	if (READ_ONCE(s->left))
 		return CAUSE_OWNER_EXIT;
 	if (expires)
 		arm_boot(expires);
@@ -70,20 +70,20 @@ __noinline int judge(u64 id, u64 now, u64 now_boot)
 
 	if (!s || !c)
 		return STATE_FREE;
-	state = STATE(*(volatile u32 *)&c->status);
+	state = STATE(READ_ONCE(c->status));
 	if (state == STATE_ACTIVE) {
 		u32 cause = cause_to_end(s, c, now_boot);
 
 		if (cause)
 			begin_end(id, cause, cause == CAUSE_HALT ? 0 : c->grace);
-		state = STATE(*(volatile u32 *)&c->status);
+		state = STATE(READ_ONCE(c->status));
 	}
 	if (state == STATE_ENDING) {
-		u64 deadline = *(volatile u64 *)&c->deadline;
+		u64 deadline = READ_ONCE(c->deadline);
 
 		if (halted(c) || (deadline && deadline <= now)) {
 			condemn(id);
-			state = STATE(*(volatile u32 *)&c->status);
+			state = STATE(READ_ONCE(c->status));
 		} else if (deadline) {
 			arm(deadline);
 		}
@@ -109,7 +109,7 @@ __noinline int demand(u64 id, u64 since, u32 flags, u64 now, u64 now_boot)
 			break;
 		if (kills(state))
 			return SIGKILL;
-		paused |= *(volatile u64 *)&c->paused;
+		paused |= READ_ONCE(c->paused);
 		if (state == STATE_ENDING && paused)
 			return SIGKILL;
 		/* Born after the end began, it helps a member to exit: only the grace. */
@@ -133,7 +133,7 @@ static __always_inline int due_signal(struct task_struct *t, struct entry *e, st
 
 	if (!e || e->start != t->start_boottime)
 		return 0;
-	session = *(volatile u64 *)&e->session;
+	session = READ_ONCE(e->session);
 	if (!session || e->flags & FLAG_PROTECTED)
 		return 0;
 	sig = demand(session, e->since, e->flags, p->now, p->now_boot);

@@ -11,25 +11,26 @@
 #include "sentence.h"
 #include "syscall.h"
 
-/* bpf2go exports what is named here; an unused type has no BTF. */
-const struct event_birth *const unused_birth = NULL;
-const struct event_exec *const unused_exec = NULL;
-const struct event_exit *const unused_exit = NULL;
-const struct event_killed *const unused_killed = NULL;
-const struct event_stop *const unused_stop = NULL;
-const struct event_crossing *const unused_crossing = NULL;
-const enum sender *const unused_sender = NULL;
-const enum sent_flags *const unused_sent_flags = NULL;
-const struct event_reparent *const unused_reparent = NULL;
-const struct event_reaped *const unused_reaped = NULL;
-const struct event_session *const unused_session = NULL;
-const struct event_listen *const unused_listen = NULL;
-const struct seen *const unused_seen = NULL;
-const enum event_type *const unused_event_type = NULL;
-const enum entry_flags *const unused_entry_flags = NULL;
-const enum counter *const unused_counter = NULL;
-const enum source *const unused_source = NULL;
-const enum runs *const unused_runs = NULL;
+/* bpf2go exports the types that are named here; an unused one has no BTF. */
+const union exported {
+	struct event_birth birth;
+	struct event_exec exec;
+	struct event_killed killed;
+	struct event_stop stop;
+	struct event_crossing crossing;
+	enum sender sender;
+	enum sent_flags sent_flags;
+	struct event_reparent reparent;
+	struct event_reaped reaped;
+	struct event_session session;
+	struct event_listen listen;
+	struct seen seen;
+	enum event_type event_type;
+	enum entry_flags entry_flags;
+	enum counter counter;
+	enum source source;
+	enum runs runs;
+} *const exported = NULL;
 
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(fork_sentence)
@@ -79,19 +80,19 @@ static long fill_slot(void *map, u32 *slot, struct session *s, void *ctx)
 		return err;                   \
 	}
 
-VERB(create, err = create_found(a))
+VERB(create, err = found(a, &a->root, create_owned))
 VERB(end, err = end_all(a))
 VERB(sentence, sentence(a))
 VERB(settle, err = settle(a))
 VERB(release, err = release(a))
-VERB(protect, err = protect_found(a))
+VERB(protect, err = found(a, &a->root, protect))
 VERB(mark, err = mark(a))
 VERB(whois, err = whois_found(a))
-VERB(runs, err = runs_found(a))
+VERB(runs, err = found(a, &a->root, runs))
 VERB(reconcile, reconcile(a))
 VERB(terms, err = set_terms(a))
 VERB(pause, err = set_pause(a))
-VERB(enter, err = enter_found(a))
+VERB(enter, err = found(a, &a->root, enter_stranger))
 VERB(adopt, adopt_all(a))
 VERB(follow, follow_all(a))
 VERB(move, err = move_one(a))

@@ -343,7 +343,7 @@ struct event_header {
 	u64 session;
 };
 
-/* What a birth, an exec and the snapshot tell of a process: see describe(). Where it is, comm is aligned as a u64. */
+/* What the events and the snapshot tell of a process: see describe(). Where it is, comm is aligned as a u64. */
 struct facts {
 	u32 uid; /* effective */
 	u8 comm[COMM_LEN];
@@ -400,11 +400,10 @@ struct sent {
 	u64 time; /* boottime, ns */
 	struct identity by; /* SENDER_PROCESS */
 	u64 session; /* the sender's; 0: none */
-	u32 uid; /* effective, of the sender */
 	u8 signal; /* 0: none was recorded */
 	u8 from; /* enum sender */
 	u16 flags;
-	u8 comm[COMM_LEN]; /* of the sender, which chooses it */
+	struct facts facts; /* of the sender, which chooses its comm */
 };
 
 /* An exit of a process that was sent a signal. */
@@ -424,11 +423,10 @@ struct event_crossing {
 	struct event_header h; /* of the sender */
 	struct identity to;
 	u64 session; /* of the receiver; 0: none */
-	u32 uid; /* effective, of the receiver */
 	u8 signal;
 	u8 refused;
 	u16 pad;
-	u8 comm[COMM_LEN]; /* of the receiver */
+	struct facts facts; /* of the receiver */
 };
 
 struct event_reparent {

@@ -156,11 +156,10 @@ type LineageEventCrossing struct {
 	H       LineageEventHeader
 	To      LineageIdentity
 	Session uint64
-	Uid     uint32
 	Signal  uint8
 	Refused uint8
 	Pad     uint16
-	Comm    [16]uint8
+	Facts   LineageFacts
 }
 
 type LineageEventExec struct {
@@ -341,11 +340,10 @@ type LineageSent struct {
 	Time    uint64
 	By      LineageIdentity
 	Session uint64
-	Uid     uint32
 	Signal  uint8
 	From    uint8
 	Flags   uint16
-	Comm    [16]uint8
+	Facts   LineageFacts
 }
 
 type LineageSentFlags uint32
@@ -452,90 +450,73 @@ type LineageVerbArgs struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	LineageMapAgentUids        = "agent_uids"
-	LineageMapAgents           = "agents"
-	LineageMapClasses          = "classes"
-	LineageMapClients          = "clients"
-	LineageMapCounters         = "counters"
-	LineageMapDead             = "dead"
-	LineageMapElder            = "elder"
-	LineageMapEvents           = "events"
-	LineageMapFreeSlots        = "free_slots"
-	LineageMapKillers          = "killers"
-	LineageMapListeners        = "listeners"
-	LineageMapOpening          = "opening"
-	LineageMapOwn              = "own"
-	LineageMapProcesses        = "processes"
-	LineageMapScratch          = "scratch"
-	LineageMapSessionCtl       = "session_ctl"
-	LineageMapSessions         = "sessions"
-	LineageMapVerb             = "verb"
-	LineageProgAttachBirth     = "attach_birth"
-	LineageProgExecEvent       = "exec_event"
-	LineageProgExecSentence    = "exec_sentence"
-	LineageProgExitDeath       = "exit_death"
-	LineageProgExitSentence    = "exit_sentence"
-	LineageProgForkBirth       = "fork_birth"
-	LineageProgForkSentence    = "fork_sentence"
-	LineageProgFreeReaped      = "free_reaped"
-	LineageProgGuardFmodRet    = "guard_fmod_ret"
-	LineageProgGuardLsm        = "guard_lsm"
-	LineageProgNotifyDeath     = "notify_death"
-	LineageProgOrphanReparent  = "orphan_reparent"
-	LineageProgRefuseFmodRet   = "refuse_fmod_ret"
-	LineageProgRefuseLsm       = "refuse_lsm"
-	LineageProgSelfKill        = "self_kill"
-	LineageProgSelfMap         = "self_map"
-	LineageProgSelfProgram     = "self_program"
-	LineageProgSelfPtrace      = "self_ptrace"
-	LineageProgSelfRename      = "self_rename"
-	LineageProgSelfSigio       = "self_sigio"
-	LineageProgSelfUnlink      = "self_unlink"
-	LineageProgSignalSent      = "signal_sent"
-	LineageProgSnapshot        = "snapshot"
-	LineageProgSyscallCloser   = "syscall_closer"
-	LineageProgTcpState        = "tcp_state"
-	LineageProgVerbAdopt       = "verb_adopt"
-	LineageProgVerbCarry       = "verb_carry"
-	LineageProgVerbCarryDead   = "verb_carry_dead"
-	LineageProgVerbCreate      = "verb_create"
-	LineageProgVerbDissolve    = "verb_dissolve"
-	LineageProgVerbEnd         = "verb_end"
-	LineageProgVerbEnter       = "verb_enter"
-	LineageProgVerbFill        = "verb_fill"
-	LineageProgVerbFollow      = "verb_follow"
-	LineageProgVerbMark        = "verb_mark"
-	LineageProgVerbMove        = "verb_move"
-	LineageProgVerbPause       = "verb_pause"
-	LineageProgVerbProtect     = "verb_protect"
-	LineageProgVerbReconcile   = "verb_reconcile"
-	LineageProgVerbRelease     = "verb_release"
-	LineageProgVerbRuns        = "verb_runs"
-	LineageProgVerbSentence    = "verb_sentence"
-	LineageProgVerbSettle      = "verb_settle"
-	LineageProgVerbTerms       = "verb_terms"
-	LineageProgVerbWhois       = "verb_whois"
-	LineageVarConfig           = "config"
-	LineageVarControl          = "control"
-	LineageVarElderLayout      = "elder_layout"
-	LineageVarUnusedBirth      = "unused_birth"
-	LineageVarUnusedCounter    = "unused_counter"
-	LineageVarUnusedCrossing   = "unused_crossing"
-	LineageVarUnusedEntryFlags = "unused_entry_flags"
-	LineageVarUnusedEventType  = "unused_event_type"
-	LineageVarUnusedExec       = "unused_exec"
-	LineageVarUnusedExit       = "unused_exit"
-	LineageVarUnusedKilled     = "unused_killed"
-	LineageVarUnusedListen     = "unused_listen"
-	LineageVarUnusedReaped     = "unused_reaped"
-	LineageVarUnusedReparent   = "unused_reparent"
-	LineageVarUnusedRuns       = "unused_runs"
-	LineageVarUnusedSeen       = "unused_seen"
-	LineageVarUnusedSender     = "unused_sender"
-	LineageVarUnusedSentFlags  = "unused_sent_flags"
-	LineageVarUnusedSession    = "unused_session"
-	LineageVarUnusedSource     = "unused_source"
-	LineageVarUnusedStop       = "unused_stop"
+	LineageMapAgentUids       = "agent_uids"
+	LineageMapAgents          = "agents"
+	LineageMapClasses         = "classes"
+	LineageMapClients         = "clients"
+	LineageMapCounters        = "counters"
+	LineageMapDead            = "dead"
+	LineageMapElder           = "elder"
+	LineageMapEvents          = "events"
+	LineageMapFreeSlots       = "free_slots"
+	LineageMapKillers         = "killers"
+	LineageMapListeners       = "listeners"
+	LineageMapOpening         = "opening"
+	LineageMapOwn             = "own"
+	LineageMapProcesses       = "processes"
+	LineageMapScratch         = "scratch"
+	LineageMapSessionCtl      = "session_ctl"
+	LineageMapSessions        = "sessions"
+	LineageMapVerb            = "verb"
+	LineageProgAttachBirth    = "attach_birth"
+	LineageProgExecEvent      = "exec_event"
+	LineageProgExecSentence   = "exec_sentence"
+	LineageProgExitDeath      = "exit_death"
+	LineageProgExitSentence   = "exit_sentence"
+	LineageProgForkBirth      = "fork_birth"
+	LineageProgForkSentence   = "fork_sentence"
+	LineageProgFreeReaped     = "free_reaped"
+	LineageProgGuardFmodRet   = "guard_fmod_ret"
+	LineageProgGuardLsm       = "guard_lsm"
+	LineageProgNotifyDeath    = "notify_death"
+	LineageProgOrphanReparent = "orphan_reparent"
+	LineageProgRefuseFmodRet  = "refuse_fmod_ret"
+	LineageProgRefuseLsm      = "refuse_lsm"
+	LineageProgSelfKill       = "self_kill"
+	LineageProgSelfMap        = "self_map"
+	LineageProgSelfProgram    = "self_program"
+	LineageProgSelfPtrace     = "self_ptrace"
+	LineageProgSelfRename     = "self_rename"
+	LineageProgSelfSigio      = "self_sigio"
+	LineageProgSelfUnlink     = "self_unlink"
+	LineageProgSignalSent     = "signal_sent"
+	LineageProgSnapshot       = "snapshot"
+	LineageProgSyscallCloser  = "syscall_closer"
+	LineageProgTcpState       = "tcp_state"
+	LineageProgVerbAdopt      = "verb_adopt"
+	LineageProgVerbCarry      = "verb_carry"
+	LineageProgVerbCarryDead  = "verb_carry_dead"
+	LineageProgVerbCreate     = "verb_create"
+	LineageProgVerbDissolve   = "verb_dissolve"
+	LineageProgVerbEnd        = "verb_end"
+	LineageProgVerbEnter      = "verb_enter"
+	LineageProgVerbFill       = "verb_fill"
+	LineageProgVerbFollow     = "verb_follow"
+	LineageProgVerbMark       = "verb_mark"
+	LineageProgVerbMove       = "verb_move"
+	LineageProgVerbPause      = "verb_pause"
+	LineageProgVerbProtect    = "verb_protect"
+	LineageProgVerbReconcile  = "verb_reconcile"
+	LineageProgVerbRelease    = "verb_release"
+	LineageProgVerbRuns       = "verb_runs"
+	LineageProgVerbSentence   = "verb_sentence"
+	LineageProgVerbSettle     = "verb_settle"
+	LineageProgVerbTerms      = "verb_terms"
+	LineageProgVerbWhois      = "verb_whois"
+	LineageVarConfig          = "config"
+	LineageVarControl         = "control"
+	LineageVarElderLayout     = "elder_layout"
+	LineageVarExported        = "exported"
 )
 
 // LoadLineage returns the embedded CollectionSpec for Lineage.
@@ -655,27 +636,10 @@ type LineageMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type LineageVariableSpecs struct {
-	Config           *ebpf.VariableSpec `ebpf:"config"`
-	Control          *ebpf.VariableSpec `ebpf:"control"`
-	ElderLayout      *ebpf.VariableSpec `ebpf:"elder_layout"`
-	UnusedBirth      *ebpf.VariableSpec `ebpf:"unused_birth"`
-	UnusedCounter    *ebpf.VariableSpec `ebpf:"unused_counter"`
-	UnusedCrossing   *ebpf.VariableSpec `ebpf:"unused_crossing"`
-	UnusedEntryFlags *ebpf.VariableSpec `ebpf:"unused_entry_flags"`
-	UnusedEventType  *ebpf.VariableSpec `ebpf:"unused_event_type"`
-	UnusedExec       *ebpf.VariableSpec `ebpf:"unused_exec"`
-	UnusedExit       *ebpf.VariableSpec `ebpf:"unused_exit"`
-	UnusedKilled     *ebpf.VariableSpec `ebpf:"unused_killed"`
-	UnusedListen     *ebpf.VariableSpec `ebpf:"unused_listen"`
-	UnusedReaped     *ebpf.VariableSpec `ebpf:"unused_reaped"`
-	UnusedReparent   *ebpf.VariableSpec `ebpf:"unused_reparent"`
-	UnusedRuns       *ebpf.VariableSpec `ebpf:"unused_runs"`
-	UnusedSeen       *ebpf.VariableSpec `ebpf:"unused_seen"`
-	UnusedSender     *ebpf.VariableSpec `ebpf:"unused_sender"`
-	UnusedSentFlags  *ebpf.VariableSpec `ebpf:"unused_sent_flags"`
-	UnusedSession    *ebpf.VariableSpec `ebpf:"unused_session"`
-	UnusedSource     *ebpf.VariableSpec `ebpf:"unused_source"`
-	UnusedStop       *ebpf.VariableSpec `ebpf:"unused_stop"`
+	Config      *ebpf.VariableSpec `ebpf:"config"`
+	Control     *ebpf.VariableSpec `ebpf:"control"`
+	ElderLayout *ebpf.VariableSpec `ebpf:"elder_layout"`
+	Exported    *ebpf.VariableSpec `ebpf:"exported"`
 }
 
 // LineageObjects contains all objects after they have been loaded into the kernel.
@@ -745,27 +709,10 @@ func (m *LineageMaps) Close() error {
 //
 // It can be passed to LoadLineageObjects or ebpf.CollectionSpec.LoadAndAssign.
 type LineageVariables struct {
-	Config           *ebpf.Variable `ebpf:"config"`
-	Control          *ebpf.Variable `ebpf:"control"`
-	ElderLayout      *ebpf.Variable `ebpf:"elder_layout"`
-	UnusedBirth      *ebpf.Variable `ebpf:"unused_birth"`
-	UnusedCounter    *ebpf.Variable `ebpf:"unused_counter"`
-	UnusedCrossing   *ebpf.Variable `ebpf:"unused_crossing"`
-	UnusedEntryFlags *ebpf.Variable `ebpf:"unused_entry_flags"`
-	UnusedEventType  *ebpf.Variable `ebpf:"unused_event_type"`
-	UnusedExec       *ebpf.Variable `ebpf:"unused_exec"`
-	UnusedExit       *ebpf.Variable `ebpf:"unused_exit"`
-	UnusedKilled     *ebpf.Variable `ebpf:"unused_killed"`
-	UnusedListen     *ebpf.Variable `ebpf:"unused_listen"`
-	UnusedReaped     *ebpf.Variable `ebpf:"unused_reaped"`
-	UnusedReparent   *ebpf.Variable `ebpf:"unused_reparent"`
-	UnusedRuns       *ebpf.Variable `ebpf:"unused_runs"`
-	UnusedSeen       *ebpf.Variable `ebpf:"unused_seen"`
-	UnusedSender     *ebpf.Variable `ebpf:"unused_sender"`
-	UnusedSentFlags  *ebpf.Variable `ebpf:"unused_sent_flags"`
-	UnusedSession    *ebpf.Variable `ebpf:"unused_session"`
-	UnusedSource     *ebpf.Variable `ebpf:"unused_source"`
-	UnusedStop       *ebpf.Variable `ebpf:"unused_stop"`
+	Config      *ebpf.Variable `ebpf:"config"`
+	Control     *ebpf.Variable `ebpf:"control"`
+	ElderLayout *ebpf.Variable `ebpf:"elder_layout"`
+	Exported    *ebpf.Variable `ebpf:"exported"`
 }
 
 // LineagePrograms contains all programs after they have been loaded into the kernel.

@@ -60,7 +60,7 @@ __noinline bool within_limit(u64 id, u64 now)
 	}
 	if (!top)
 		return true;
-	if (*(volatile u64 *)&top->listen_window != window) {
+	if (READ_ONCE(top->listen_window) != window) {
 		top->listen_window = window;
 		top->listens = 0;
 	}

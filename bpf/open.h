@@ -89,8 +89,7 @@ static __always_inline long enter_root(struct task_struct *t, struct session *s,
 			return -ESRCH;
 		}
 		/* It may have forked in between: then the session stands, and ends. */
-		if (!t->signal->live.counter && forget(tgid, n.start) &&
-		    !*(volatile u64 *)&s->forks)
+		if (!t->signal->live.counter && forget(tgid, n.start) && !READ_ONCE(s->forks))
 			return -ESRCH;
 	}
 	emit_birth(t, tgid, &n, cgroup_of(t), n.since);
@@ -139,7 +138,7 @@ static __always_inline bool nest(u64 parent)
 	if (!c)
 		return false;
 	fetch_add(&c->nested, 1);
-	if (STATE(*(volatile u32 *)&c->status) != STATE_FREE)
+	if (STATE(READ_ONCE(c->status)) != STATE_FREE)
 		return true;
 	unnest(parent);
 	return false;
@@ -179,7 +178,7 @@ static __always_inline long create_in(struct verb_args *a, struct task_struct *r
 	c->idle = a->idle;
 	c->uid = a->uid;
 	__builtin_memcpy(c->name, a->name, sizeof(c->name));
-	*(volatile u32 *)&c->status = STATUS(STATE_ACTIVE, CAUSE_NONE);
+	WRITE_ONCE(c->status, STATUS(STATE_ACTIVE, CAUSE_NONE));
 	c->id = id;
 	s->id = id;
 	c->rule = a->rule;
@@ -251,8 +250,7 @@ static __always_inline void open_for(struct task_struct *t, u64 from, struct age
 		return;
 	}
 	/* CPUs that do this at the same time may take a few more. */
-	if ((uid && *(volatile s64 *)&control.taken >= MAX_SESSIONS - ROOT_SLOTS) ||
-	    !take_slot(&slot)) {
+	if ((uid && READ_ONCE(control.taken) >= MAX_SESSIONS - ROOT_SLOTS) || !take_slot(&slot)) {
 		dismiss(uid);
 		count(COUNT_AGENT_REFUSED);
 		return;
@@ -295,7 +293,7 @@ static __always_inline bool opens(struct task_struct *t, u32 looks, char comm[CO
 /* Must this agent not start, which is in that session? */
 static __always_inline bool barred(const struct agent *g, u64 in)
 {
-	u32 mode = *(volatile u32 *)&control.halt.mode;
+	u32 mode = READ_ONCE(control.halt.mode);
 
 	return g && g->flags & AGENT_EXACT && (mode == HALT_ALL || (mode == HALT_DRAIN && !in));
 }
@@ -322,7 +320,7 @@ static __always_inline void refuse_agent(struct entry *e)
 static __always_inline void on_agent(struct task_struct *t)
 {
 	struct entry *e = entry_of(t->tgid, t->group_leader->start_boottime);
-	u32 looks = *(volatile u32 *)&control.agents;
+	u32 looks = READ_ONCE(control.agents);
 	char comm[COMM_LEN] = {};
 	struct agent *g = agent_of(t, comm);
 	bool joined = put_in(t, looks);

@@ -48,7 +48,7 @@ static __always_inline bool take_stop(struct entry *e)
 static __always_inline bool stopped_late(struct entry *e)
 {
 	note_stop(e);
-	return !paused(*(volatile u64 *)&e->session) && take_stop(e);
+	return !paused(READ_ONCE(e->session)) && take_stop(e);
 }
 
 /* Stop the current process, a member of a paused session. */
@@ -99,7 +99,7 @@ static __always_inline long set_pause(struct verb_args *a)
 		take_out(&c->paused);
 		return 0;
 	}
-	if (STATE(*(volatile u32 *)&c->status) != STATE_ACTIVE || chain_ends(a->session))
+	if (STATE(READ_ONCE(c->status)) != STATE_ACTIVE || chain_ends(a->session))
 		return -EBUSY;
 	swap(&c->paused, 0, bpf_ktime_get_boot_ns());
 	return 0;

@@ -80,7 +80,7 @@ static long settle_dead(struct bpf_map *map, struct identity *key, struct dead_e
 		torn_down(&id, d);
 	if (hashed)
 		return 0;
-	if (!*(volatile u64 *)&d->mark) /* it was counted as reaped, and then the delete failed */
+	if (!READ_ONCE(d->mark)) /* it was counted as reaped, and then the delete failed */
 		erase_dead(&id);
 	else if (!reaped(&id, d) && counting)
 		*counting = true;
@@ -94,7 +94,7 @@ static long settle_dead(struct bpf_map *map, struct identity *key, struct dead_e
  */
 __noinline bool recount(void)
 {
-	u64 now = bpf_ktime_get_ns(), last = *(volatile u64 *)&control.recounted;
+	u64 now = bpf_ktime_get_ns(), last = READ_ONCE(control.recounted);
 	bool counting = false;
 
 	if (now - last < RECOUNT_NS || !swap(&control.recounted, last, now))
@@ -111,11 +111,11 @@ __noinline bool recount(void)
  */
 __noinline int make_room(void)
 {
-	if (bpf_ktime_get_ns() - *(volatile u64 *)&control.made_room < RECOUNT_NS)
+	if (bpf_ktime_get_ns() - READ_ONCE(control.made_room) < RECOUNT_NS)
 		return 0;
 	if (bpf_task_from_pid)
 		bpf_for_each_map_elem(&dead, settle_dead, NULL, 0);
-	*(volatile u64 *)&control.made_room = bpf_ktime_get_ns();
+	WRITE_ONCE(control.made_room, bpf_ktime_get_ns());
 	return 0;
 }
 #else

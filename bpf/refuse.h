@@ -24,7 +24,7 @@ static __always_inline struct entry *member_at(u32 tgid, u64 start)
 {
 	struct entry *e = bpf_map_lookup_elem(&processes, &tgid);
 
-	return e && e->start == start && *(volatile u64 *)&e->session ? e : NULL;
+	return e && e->start == start && READ_ONCE(e->session) ? e : NULL;
 }
 
 /* Threads pass: a Go program crashes if one is refused, and does not say why. */

@@ -40,7 +40,7 @@ __noinline int continue_member(struct task_struct *t __arg_trusted, struct pass 
 		return 0;
 	if (!tell_sent(t, signal_process(t, SIGCONT), p))
 		set_flags(e, FLAG_STOPPED);
-	if (paused(*(volatile u64 *)&e->session))
+	if (paused(READ_ONCE(e->session)))
 		arm(1);
 	return 0;
 }
@@ -138,7 +138,7 @@ static __always_inline void pass_all(struct pass *p)
 	}
 	bpf_iter_task_destroy(&it);
 	if (cut || !more)
-		*(volatile u32 *)&control.cut = cut;
+		WRITE_ONCE(control.cut, cut);
 	if (cut)
 		again = p->now + HANDOVER_NS;
 	else if (more)
@@ -152,7 +152,7 @@ static __always_inline void pass_all(struct pass *p)
 /* Take what is due, so that no other pass does. True if something was due. */
 static __always_inline bool claim(u64 *due, u64 now)
 {
-	u64 old = *(volatile u64 *)due;
+	u64 old = READ_ONCE(*due);
 
 	return old && old <= now && swap(due, old, 0);
 }
@@ -172,18 +172,18 @@ static __always_inline void carry_out(void)
 	struct pass p = { .limit = HOOK_SIGNALS };
 	bool due = false;
 
-	if (!*(volatile u64 *)&control.due && !*(volatile u64 *)&control.due_boot)
+	if (!READ_ONCE(control.due) && !READ_ONCE(control.due_boot))
 		return;
 	/* The kernel refuses signals from a kernel thread, which has no address space. */
 	if (bpf_get_current_task_btf()->flags & PF_KTHREAD)
 		return;
-	if (*(volatile u64 *)&control.due)
+	if (READ_ONCE(control.due))
 		due = claim(&control.due, bpf_ktime_get_ns());
-	if (*(volatile u64 *)&control.due_boot)
+	if (READ_ONCE(control.due_boot))
 		due |= claim(&control.due_boot, bpf_ktime_get_boot_ns());
 	if (!due)
 		return;
-	p.most = *(volatile u32 *)&control.cut ? 0 : config.hook_visits;
+	p.most = READ_ONCE(control.cut) ? 0 : config.hook_visits;
 	pass_all(&p);
 }
 

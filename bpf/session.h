@@ -47,7 +47,7 @@ static __always_inline bool kills(u32 state)
 static __always_inline bool earliest(u64 *when, u64 t)
 {
 	for (int i = 0; i < 16; i++) {
-		u64 old = *(volatile u64 *)when;
+		u64 old = READ_ONCE(*when);
 
 		if (old && old <= t)
 			return true;
@@ -64,7 +64,7 @@ static __always_inline bool earliest(u64 *when, u64 t)
 __noinline int arm(u64 when)
 {
 	if (!earliest(&control.due, when))
-		*(volatile u64 *)&control.due = 1; /* too early costs only a useless pass */
+		WRITE_ONCE(control.due, 1); /* too early costs only a useless pass */
 	return 0;
 }
 
@@ -72,7 +72,7 @@ __noinline int arm(u64 when)
 __noinline int arm_boot(u64 when)
 {
 	if (!earliest(&control.due_boot, when))
-		*(volatile u64 *)&control.due_boot = 1;
+		WRITE_ONCE(control.due_boot, 1);
 	return 0;
 }
 
@@ -192,7 +192,7 @@ static __always_inline bool is_condemned(u64 id, u64 *parent)
 	if (!s || !c)
 		return false;
 	*parent = s->parent;
-	return kills(STATE(*(volatile u32 *)&c->status));
+	return kills(STATE(READ_ONCE(c->status)));
 }
 
 __noinline bool chain_condemned(u64 id)
@@ -220,7 +220,7 @@ static __always_inline bool is_paused(u64 id, u64 *parent)
 	if (!s || !c)
 		return false;
 	*parent = s->parent;
-	return *(volatile u64 *)&c->paused;
+	return READ_ONCE(c->paused);
 }
 
 __noinline bool chain_paused(u64 id)
@@ -249,7 +249,7 @@ __noinline bool chain_ends(u64 id)
 
 		if (!s || !c)
 			break;
-		state = STATE(*(volatile u32 *)&c->status);
+		state = STATE(READ_ONCE(c->status));
 		if (state != STATE_ACTIVE && state != STATE_DISSOLVED)
 			return true;
 		id = s->parent;
@@ -266,7 +266,7 @@ __noinline u64 home_of(u64 id)
 
 		if (!s || !c)
 			return 0;
-		if (STATE(*(volatile u32 *)&c->status) != STATE_DISSOLVED)
+		if (STATE(READ_ONCE(c->status)) != STATE_DISSOLVED)
 			return id;
 		id = s->parent;
 	}
@@ -328,7 +328,7 @@ __noinline bool begin_end(u64 id, u32 cause, u64 grace)
 	if (chain_paused(id))
 		grace = 0;
 	state = grace ? STATE_ENDING : STATE_CONDEMNED;
-	old = *(volatile u32 *)&c->status;
+	old = READ_ONCE(c->status);
 	if (STATE(old) != STATE_ACTIVE)
 		return false;
 	if (!swap(&c->status, old, STATUS(state, cause)))
@@ -347,7 +347,7 @@ __noinline bool condemn(u64 id)
 
 	if (!c)
 		return false;
-	old = *(volatile u32 *)&c->status;
+	old = READ_ONCE(c->status);
 	if (STATE(old) != STATE_ENDING)
 		return false;
 	if (!swap(&c->status, old, STATUS(STATE_CONDEMNED, CAUSE(old))))

@@ -75,8 +75,8 @@ static __always_inline void describe_sender(struct sent *s)
 
 	s->by.tgid = current_tgid();
 	s->by.start = current_start();
-	s->uid = BPF_CORE_READ(t, cred, euid.val);
-	bpf_get_current_comm(s->comm, sizeof(s->comm));
+	s->facts.uid = BPF_CORE_READ(t, cred, euid.val);
+	bpf_get_current_comm(s->facts.comm, sizeof(s->facts.comm));
 	e = entered(s->by.tgid, s->by.start);
 	if (!e)
 		return;
@@ -90,8 +90,7 @@ static __always_inline void describe_sender(struct sent *s)
 	s->from = first->from;
 	s->by = first->by;
 	s->session = first->session;
-	s->uid = first->uid;
-	__builtin_memcpy(s->comm, first->comm, sizeof(s->comm));
+	s->facts = first->facts;
 	s->flags |= SENT_PASSED;
 }
 

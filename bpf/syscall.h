@@ -20,43 +20,25 @@ static __always_inline struct task_struct *find(const struct identity *id)
 	return t;
 }
 
-static __always_inline long own_found(struct verb_args *a)
+/* Carry out the verb for the named process. */
+static __always_inline long found(struct verb_args *a, const struct identity *id,
+				  long (*each)(struct verb_args *a, struct task_struct *t))
 {
-	struct task_struct *t = find(&a->owner);
+	struct task_struct *t = find(id);
 	long err;
 
 	if (!t)
 		return -ESRCH;
-	err = enter_owner(a, plain(t));
+	err = each(a, plain(t));
 	bpf_task_release(t);
 	return err;
 }
 
-static __always_inline long create_found(struct verb_args *a)
+static __always_inline long create_owned(struct verb_args *a, struct task_struct *root)
 {
-	struct task_struct *root = find(&a->root);
-	long err = 0;
+	long err = a->owner.tgid ? found(a, &a->owner, enter_owner) : 0;
 
-	if (!root)
-		return -ESRCH;
-	if (a->owner.tgid)
-		err = own_found(a);
-	if (!err)
-		err = create(a, plain(root));
-	bpf_task_release(root);
-	return err;
-}
-
-static __always_inline long protect_found(struct verb_args *a)
-{
-	struct task_struct *t = find(&a->root);
-	long err;
-
-	if (!t)
-		return -ESRCH;
-	err = protect(plain(t));
-	bpf_task_release(t);
-	return err;
+	return err ?: create(a, root);
 }
 
 static __always_inline long whois_found(struct verb_args *a)
@@ -67,18 +49,6 @@ static __always_inline long whois_found(struct verb_args *a)
 	if (!t)
 		return -ESRCH;
 	err = whois(a, t);
-	bpf_task_release(t);
-	return err;
-}
-
-static __always_inline long runs_found(struct verb_args *a)
-{
-	struct task_struct *t = find(&a->root);
-	long err;
-
-	if (!t)
-		return -ESRCH;
-	err = runs(a, t);
 	bpf_task_release(t);
 	return err;
 }
@@ -95,7 +65,7 @@ static __always_inline void sentence(struct verb_args *a)
 	a->sent = p.sent;
 	a->failed = p.failed;
 	a->unsent = p.unsent;
-	a->more = *(volatile u64 *)&control.due != 0;
+	a->more = READ_ONCE(control.due) != 0;
 }
 
 static __always_inline long end_all(struct verb_args *a)
@@ -139,7 +109,7 @@ static __always_inline long settle(struct verb_args *a)
 	if (!s || !c)
 		return -ENOENT;
 	bpf_for_each_map_elem(&dead, settle_dead, NULL, 0);
-	forks = *(volatile u64 *)&s->forks;
+	forks = READ_ONCE(s->forks);
 	met = meet_all(a->session);
 	a->live = met.members;
 	close_if_empty(a, s, c, forks, met.counting);
@@ -192,18 +162,6 @@ static __always_inline void reconcile(struct verb_args *a)
 	a->added = added;
 	a->removed = removed;
 	a->failed = failed;
-}
-
-static __always_inline long enter_found(struct verb_args *a)
-{
-	struct task_struct *t = find(&a->root);
-	long err;
-
-	if (!t)
-		return -ESRCH;
-	err = enter_stranger(a, plain(t));
-	bpf_task_release(t);
-	return err;
 }
 
 /* Global, as reconcile_one is. */

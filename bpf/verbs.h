@@ -62,7 +62,7 @@ static __always_inline long end(struct verb_args *a)
 	if (!c)
 		return -ENOENT;
 	if (a->flags & END_AT_HALT) {
-		*(volatile u64 *)&c->halt = a->grace;
+		WRITE_ONCE(c->halt, a->grace);
 		return 0;
 	}
 	if (!begin_end(a->session, a->cause, a->grace)) {
@@ -101,7 +101,7 @@ static __always_inline void close_if_empty(struct verb_args *a, struct session *
 {
 	u32 status;
 
-	if (a->live || *(volatile u64 *)&s->forks != forks)
+	if (a->live || READ_ONCE(s->forks) != forks)
 		return;
 	if (s->live) {
 		s64 live = s->live;
@@ -116,9 +116,9 @@ static __always_inline void close_if_empty(struct verb_args *a, struct session *
 	}
 	/* Still active, but without a member: its root was the last. */
 	begin_end(a->session, c->over ? CAUSE_MAX_PROCESSES : CAUSE_ROOT_EXIT, 0);
-	if (*(volatile s64 *)&s->dying > 0)
+	if (READ_ONCE(s->dying) > 0)
 		return;
-	status = *(volatile u32 *)&c->status;
+	status = READ_ONCE(c->status);
 	if (STATE(status) >= STATE_EMPTY)
 		return;
 	if (swap(&c->status, status, STATUS(STATE_EMPTY, CAUSE(status))))
@@ -172,7 +172,7 @@ static __always_inline long release(struct verb_args *a)
 
 	if (!s || !c)
 		return -ENOENT;
-	status = *(volatile u32 *)&c->status;
+	status = READ_ONCE(c->status);
 	if (STATE(status) < STATE_EMPTY || !swap(&c->status, status, STATE_FREE))
 		return -EBUSY;
 	nested = fetch_add(&c->nested, 1); /* 1, as adding 0 would be no barrier before 5.12 */
@@ -180,10 +180,10 @@ static __always_inline long release(struct verb_args *a)
 	busy = nested || s->live > 0 || s->dying > 0;
 	if (!busy && s->parent && s->held > 0) {
 		hand_over_dead(s, id);
-		busy = *(volatile s64 *)&s->held > 0; /* one is being reaped right now */
+		busy = READ_ONCE(s->held) > 0; /* one is being reaped right now */
 	}
 	if (busy) {
-		*(volatile u32 *)&c->status = status;
+		WRITE_ONCE(c->status, status);
 		return -EBUSY;
 	}
 	if (c->flags & SESSION_AGENT)
@@ -222,7 +222,7 @@ static __always_inline long runs(struct verb_args *a, struct task_struct *t)
 	return 0;
 }
 
-static __always_inline long protect(struct task_struct *t)
+static __always_inline long protect(struct verb_args *a, struct task_struct *t)
 {
 	struct entry n = {
 		.start = t->start_boottime,
@@ -339,7 +339,7 @@ static __always_inline long set_terms(struct verb_args *a)
 
 	if (!s || !c)
 		return -ENOENT;
-	if (STATE(*(volatile u32 *)&c->status) != STATE_ACTIVE)
+	if (STATE(READ_ONCE(c->status)) != STATE_ACTIVE)
 		return -EBUSY;
 	c->grace = a->grace;
 	c->expires = a->max_lifetime ? s->created + a->max_lifetime : 0;
@@ -434,7 +434,7 @@ static __always_inline long move_one(struct verb_args *a)
  */
 static __always_inline long begin_dissolve(u64 id, struct ctl *c)
 {
-	u32 old = *(volatile u32 *)&c->status;
+	u32 old = READ_ONCE(c->status);
 
 	if (STATE(old) == STATE_DISSOLVED)
 		return 0;

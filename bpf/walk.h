@@ -12,37 +12,24 @@
 
 #include "verbs.h"
 
-static __always_inline void own_walked(struct verb_args *a, struct task_struct *t)
+/* Carry out the verb when the walk meets the named process. */
+static __always_inline void walked(struct verb_args *a, struct task_struct *t,
+				   const struct identity *id,
+				   long (*each)(struct verb_args *a, struct task_struct *t))
 {
-	if (a->err == -ESRCH && is_named(t, &a->owner))
-		a->err = enter_owner(a, t);
+	if (a->err == -ESRCH && is_named(t, id))
+		a->err = each(a, t);
 }
 
-static __always_inline void create_walked(struct verb_args *a, struct task_struct *t)
+static __always_inline long create_owned(struct verb_args *a, struct task_struct *root)
 {
-	if (a->err != -ESRCH || !is_named(t, &a->root))
-		return;
-	if (a->owner.tgid && !alive(&a->owner))
-		return;
-	a->err = create(a, t);
-}
-
-static __always_inline void protect_walked(struct verb_args *a, struct task_struct *t)
-{
-	if (a->err == -ESRCH && is_named(t, &a->root))
-		a->err = protect(t);
+	return a->owner.tgid && !alive(&a->owner) ? -ESRCH : create(a, root);
 }
 
 static __always_inline void whois_walked(struct verb_args *a, struct task_struct *t)
 {
 	if ((u32)t->pid == a->root.tgid)
 		a->err = whois(a, t);
-}
-
-static __always_inline void runs_walked(struct verb_args *a, struct task_struct *t)
-{
-	if (a->err == -ESRCH && is_named(t, &a->root))
-		a->err = runs(a, t);
 }
 
 /* The half of the sentence that needs no signal; user space sends them. */
@@ -118,12 +105,6 @@ static __always_inline void bury_unmet(struct verb_args *a)
 {
 	if (!a->live)
 		a->removed = forget(a->root.tgid, a->root.start);
-}
-
-static __always_inline void enter_walked(struct verb_args *a, struct task_struct *t)
-{
-	if (a->err == -ESRCH && is_named(t, &a->root))
-		a->err = enter_stranger(a, t);
 }
 
 static __always_inline void adopt_walked(struct verb_args *a, struct task_struct *t)

@@ -125,7 +125,7 @@ func decodeCrossing(b []byte, ev *Event) bool {
 	e, ok := view[bpf.LineageEventCrossing](b)
 	ev.Crossing = &Crossing{
 		Signal: e.Signal, Refused: e.Refused != 0,
-		To: identity(e.To), Session: SessionID(e.Session), UID: e.Uid, Comm: Comm(e.Comm).String(),
+		To: identity(e.To), Session: SessionID(e.Session), UID: e.Facts.Uid, Comm: Comm(e.Facts.Comm).String(),
 	}
 	return ok
 }
@@ -133,7 +133,7 @@ func decodeCrossing(b []byte, ev *Event) bool {
 func signal(s *bpf.LineageSent) *Signal {
 	return &Signal{
 		Number: s.Signal, Sender: Sender(s.From), Time: s.Time,
-		By: identity(s.By), Session: SessionID(s.Session), UID: s.Uid, Comm: Comm(s.Comm).String(),
+		By: identity(s.By), Session: SessionID(s.Session), UID: s.Facts.Uid, Comm: Comm(s.Facts.Comm).String(),
 		Handled: s.Flags&uint16(bpf.LineageSentFlagsSENT_HANDLED) != 0, Raised: s.Flags&uint16(bpf.LineageSentFlagsSENT_RAISED) != 0,
 		Passed: s.Flags&uint16(bpf.LineageSentFlagsSENT_PASSED) != 0,
 	}

@@ -54,7 +54,7 @@ func TestDecode(t *testing.T) {
 	plain := bpf.LineageEventExit{H: header(EventExit), Status: 256, CpuTime: 11, MaxRss: 2}
 	told := plain
 	told.Killed = 1
-	sent := bpf.LineageSent{Signal: 15, From: 1, Time: 16, By: wire, Session: 17, Uid: 7, Comm: [16]uint8{'x'}, Flags: uint16(bpf.LineageSentFlagsSENT_HANDLED)}
+	sent := bpf.LineageSent{Signal: 15, From: 1, Time: 16, By: wire, Session: 17, Facts: bpf.LineageFacts{Uid: 7, Comm: [16]uint8{'x'}}, Flags: uint16(bpf.LineageSentFlagsSENT_HANDLED)}
 	listen, unlisten := base, base
 	listen.Type, listen.Socket, listen.Address = EventListen, 14, netip.MustParseAddrPort("127.0.0.1:80")
 	unlisten.Type, unlisten.Socket, unlisten.Address = EventUnlisten, 14, netip.MustParseAddrPort("[::1]:0")
@@ -69,7 +69,7 @@ func TestDecode(t *testing.T) {
 		"killed":   {bytesOf(bpf.LineageEventKilled{X: told, Killer: sent}), killed},
 		"unknown":  {bytesOf(bpf.LineageEventKilled{X: told}), unknown},
 		"stop":     {bytesOf(bpf.LineageEventStop{H: header(EventStop), Sent: bpf.LineageSent{Signal: 19, From: 2, Time: 16}}), stop},
-		"crossing": {bytesOf(bpf.LineageEventCrossing{H: header(EventCrossing), To: wire, Session: 17, Uid: 7, Signal: 15, Refused: 1, Comm: [16]uint8{'x'}}), crossing},
+		"crossing": {bytesOf(bpf.LineageEventCrossing{H: header(EventCrossing), To: wire, Session: 17, Signal: 15, Refused: 1, Facts: bpf.LineageFacts{Uid: 7, Comm: [16]uint8{'x'}}}), crossing},
 		"reparent": {bytesOf(bpf.LineageEventReparent{H: header(EventReparent), From: bpf.LineageIdentity{Tgid: 12, Start: 13}, To: wire}), reparent},
 		"reaped":   {bytesOf(bpf.LineageEventReaped{H: header(EventReaped)}), reaped},
 		"session":  {bytesOf(bpf.LineageEventSession{H: header(EventSession), State: 3, Cause: 3}), session},

@@ -127,8 +127,15 @@ func (r *Recorder) process(b *batch, n *lineage.Node, needed, all bool) {
 	for i := range n.Commands {
 		n.Commands[i].Argv = r.Redact(n.Commands[i].Argv)
 	}
+	k := kept{Node: n}
+	if n.Parent != n.Creator {
+		k.Parent = &n.Parent
+	}
+	if n.Comm != *lastComm(n) {
+		k.Comm = &n.Comm
+	}
 	var err error
-	if p.Doc, err = json.Marshal(n); err != nil {
+	if p.Doc, err = json.Marshal(&k); err != nil {
 		r.Log.Error().Err(err).Uint32(system.KeyPID, n.ID.PID).Msg("process not recorded")
 		return
 	}

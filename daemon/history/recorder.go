@@ -53,9 +53,10 @@ type Recorder struct {
 
 // pauses are how the recorder spares others.
 type pauses struct {
-	// period is the time between two batches of the history: a daemon that is
-	// killed loses that much of it.
-	period time.Duration
+	// period is the time between two batches of the history. Fewer events than recordChunk wait gather
+	// more for others, because each block repeats the command lines of its events: a daemon that is
+	// killed loses a second.
+	period, gather time.Duration
 	// After a batch it rests share times as long as that used a CPU: in a storm it takes
 	// at most a fifth of a CPU, because the rest is for the registry. Events that fall off the
 	// ring meanwhile are reported as a gap.
@@ -75,7 +76,7 @@ type marks struct {
 func NewRecorder(o Options) *Recorder {
 	return &Recorder{
 		Options:  o,
-		pauses:   pauses{250 * time.Millisecond, 4, 5 * time.Second},
+		pauses:   pauses{250 * time.Millisecond, 750 * time.Millisecond, 4, 5 * time.Second},
 		next:     o.Ring.End(),
 		sessions: make(map[tracer.SessionID]bool),
 		touched:  make(map[lineage.ID]bool),

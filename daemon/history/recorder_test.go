@@ -4,8 +4,10 @@ package history
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"slices"
 	"testing"
@@ -16,6 +18,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/registry/registrytest"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/internal/require"
+	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -146,6 +149,64 @@ func TestRecorderAllocates(t *testing.T) {
 	const event = unsafe.Sizeof(RecentEvent{}) + unsafe.Sizeof(Record{})
 	if n := allocated(func() { r.batch(MaxBlock - 1) }) / (MaxBlock - 1); n > uint64(event)*5/4 {
 		t.Errorf("%d bytes an event, which takes %d", n, event)
+	}
+}
+
+// TestGathers: events that come a few at a time are written together. In a block of its own each would repeat
+// the command line that others have.
+func TestGathers(t *testing.T) {
+	r, execs := newRecorder(t)
+	r.flush(time.Minute)
+	r.pauses.period, r.pauses.gather = time.Millisecond, time.Hour
+	first := r.next
+	r.Begin()
+	for range 40 {
+		execs(5)
+		time.Sleep(5 * r.pauses.period)
+	}
+	r.End()
+	j := OpenJournal(r.Journal.Path(), JournalOptions{Boot: "boot"})
+	defer j.Close()
+	blocks := 0
+	for b := new(Block); b != nil; blocks++ {
+		var err error
+		b, err = j.Next(t.Context(), b.ID, time.Time{}, "boot", first)
+		require.NoError(t, err)
+	}
+	if blocks > 4 { // at the beginning, for the session, at the end; then nil
+		t.Errorf("%d blocks of 200 events", blocks-1)
+	}
+}
+
+// TestRowBytes: a row of a process does not say twice what is the same, and says all that is not.
+func TestRowBytes(t *testing.T) {
+	r, _ := newRecorder(t)
+	fork := lineage.Node{
+		ID: lineage.ID{PID: 9, Start: 57126226758733}, Session: 7, Evidence: lineage.Fork, Creator: lineage.ID{PID: 8, Start: 57120090540215}, State: lineage.Exited,
+		Commands: []lineage.Command{{Time: 57126226758733, Comm: "lngtest-fork", Exe: "/usr/bin/lngtest-fork", Argv: []string{"lngtest-fork", "20000", "10"}}},
+		Looks:    lineage.Looks{Comm: lineage.CommOf("lngtest-fork"), Cgroup: 1}, Exited: 57126283128922, StatusKnown: true, CPUTime: 53578, MaxRSS: 19877888,
+	}
+	fork.Parent = fork.Creator
+	for name, change := range map[string]func(*lineage.Node){
+		"fork":       func(*lineage.Node) {},
+		"orphan":     func(n *lineage.Node) { n.Parent = lineage.ID{PID: 1, Start: 1} },
+		"no parent":  func(n *lineage.Node) { n.Parent = lineage.ID{} },
+		"renamed":    func(n *lineage.Node) { n.Comm = lineage.CommOf("other") },
+		"nameless":   func(n *lineage.Node) { n.Comm = lineage.Comm{} },
+		"no command": func(n *lineage.Node) { n.Commands = nil },
+	} {
+		n, b := fork, new(batch)
+		change(&n)
+		full, err := json.Marshal(&n)
+		require.NoError(t, err)
+		before := n
+		r.process(b, &n, true, true)
+		if got := decodeNodes(b.Processes); len(got) != 1 || !reflect.DeepEqual(got[0], before) {
+			t.Errorf("%s: read\n%+v\nwant\n%+v", name, got, before)
+		}
+		if size := len(b.Processes[0].Doc); name == "fork" && size > len(full)*5/6 {
+			t.Errorf("%d bytes, %d with what is the same", size, len(full))
+		}
 	}
 }
 

@@ -3,6 +3,7 @@
 package history
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -105,6 +106,21 @@ func (r *Recorder) Remember(receipts map[string]*api.Report) error {
 	return nil
 }
 
+// kept is a process as its row has it: without a parent that is its creator, and without the name of its last command.
+type kept struct {
+	*lineage.Node
+	Parent *lineage.ID   `json:",omitempty"`
+	Comm   *lineage.Comm `json:",omitempty"`
+}
+
+func lastComm(n *lineage.Node) *lineage.Comm {
+	var name lineage.Comm
+	if c := n.Commands; len(c) > 0 {
+		name = lineage.CommOf(c[len(c)-1].Comm)
+	}
+	return &name
+}
+
 // decodeNodes leaves out what cannot be decoded: its checksum was right, so another
 // version wrote it. Processes of one tool call share it, as they did, so that all learn of its end.
 func decodeNodes(processes []Process) []lineage.Node {
@@ -113,9 +129,11 @@ func decodeNodes(processes []Process) []lineage.Node {
 	containers := make(map[lineage.Container]*lineage.Container)
 	for _, p := range processes {
 		n := lineage.Node{ID: lineage.ID{PID: p.PID, Start: p.Start}, Session: p.Session}
-		if json.Unmarshal(p.Doc, &n) != nil {
+		k := kept{Node: &n}
+		if json.Unmarshal(p.Doc, &k) != nil {
 			continue
 		}
+		n.Parent, n.Comm = *cmp.Or(k.Parent, &n.Creator), *cmp.Or(k.Comm, lastComm(&n))
 		if c := n.Container; c != nil { // processes share it
 			if containers[*c] == nil {
 				containers[*c] = c

@@ -33,6 +33,9 @@ func (r *Recorder) run(ctx context.Context) {
 		if more && !marked && !r.pending() {
 			more, marked = r.wait(ctx, nil)
 		}
+		for began := time.Now(); more && !marked && r.Ring.End()-r.next < recordChunk && time.Since(began) < r.pauses.gather; {
+			more, marked = r.wait(ctx, time.After(r.pauses.period))
+		}
 		if more && marked { // marks cut the pause short, but not the rest
 			select {
 			case <-ctx.Done():

@@ -149,7 +149,7 @@ func (t wall) Value() (driver.Value, error) {
 const application = 0x6c6e6765
 
 // version is the user_version of our files. Older ones were never released.
-const version = 5
+const version = 6
 
 // tables is the schema, which a released version never changes: it needs a migration then.
 //

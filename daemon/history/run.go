@@ -17,7 +17,7 @@ func (r *Recorder) run(ctx context.Context) {
 	}
 	work := system.PacedWork{Share: r.pauses.share}
 	var whole time.Time // the last flush
-	for marked := false; ; {
+	for more, marked := true, false; more; {
 		work.Begin()
 		if marked && time.Since(whole) < r.pauses.period {
 			// Of a storm only a little: when many sessions end at once, the members need the CPU to exit.
@@ -27,27 +27,19 @@ func (r *Recorder) run(ctx context.Context) {
 			r.flush(r.pauses.period)
 		}
 		rest := work.End()
-		rested := time.After(rest)
-		var more bool
-		more, marked = r.wait(ctx, time.After(max(rest, r.pauses.period)))
-		if more && !marked && !r.pending() {
+		select { // marks cut the pause short, but not the rest
+		case <-ctx.Done():
+		case <-time.After(rest):
+		}
+		more, marked = r.wait(ctx, time.After(r.pauses.period-rest))
+		if more && !marked {
 			more, marked = r.wait(ctx, nil)
 		}
 		for began := time.Now(); more && !marked && r.Ring.End()-r.next < recordChunk && time.Since(began) < r.pauses.gather; {
 			more, marked = r.wait(ctx, time.After(r.pauses.period))
 		}
-		if more && marked { // marks cut the pause short, but not the rest
-			select {
-			case <-ctx.Done():
-				more = false
-			case <-rested:
-			}
-		}
-		if !more {
-			r.flush(r.pauses.limit)
-			return
-		}
 	}
+	r.flush(r.pauses.limit)
 }
 
 // wait waits for the end of rest or for marks; without rest, until there is something to write.
@@ -61,13 +53,12 @@ func (r *Recorder) wait(ctx context.Context, rest <-chan time.Time) (more, marke
 	}
 	select {
 	case <-ctx.Done():
-		return false, false
 	case <-r.saving: // a session begins, ends or is dissolved
-		return true, true
+		marked = true
 	case <-rest:
 	case <-added:
 	}
-	return true, false
+	return ctx.Err() == nil, marked
 }
 
 // pending reports whether there is something to write, sessions that wait for saving left out.

@@ -38,7 +38,7 @@ type Options struct {
 	Version   string
 	LogFile   string // default: the standard error
 	// Canary is a command line to which arguments are appended that it passes to
-	// [canary.Main]; without it the daemon makes no self-check.
+	// [status.CanaryMain]; without it the daemon makes no self-check.
 	Canary []string
 }
 

@@ -1,7 +1,7 @@
 //go:build linux
 
 // Lineage-export sends what the daemon reports to other systems: traces and logs by
-// OTLP/HTTP, OCSF records to a file, receipts to NATS servers.
+// OTLP/HTTP, OCSF records to a file, receipts to NATS servers; and serves metrics on TCP.
 //
 // It is a program of its own because it is a network client, and the daemon's binary, which
 // runs as root, has none. It only reads from the daemon, and needs no privilege.

@@ -29,7 +29,7 @@ func ChainHeadOf(seq uint64, line []byte) ChainHead {
 	return ChainHead{Seq: seq, Hash: hex.EncodeToString(sum[:])}
 }
 
-// String is the head as [ParseHead] reads it; empty for an empty log.
+// String is the head as [ParseChainHead] reads it; empty for an empty log.
 func (h ChainHead) String() string {
 	if h.Hash == "" {
 		return ""

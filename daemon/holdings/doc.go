@@ -1,4 +1,4 @@
-// Package holdings keeps what the members of sessions hold: ports, locks, and the pipe that is a session's output.
+// Package holdings finds what the members of sessions hold: ports, locks, and the pipe that is a session's output.
 //
 // The kernel reports when a member begins to listen on a TCP socket, and when the last process that had the socket
 // closed it. The rest is found by regular looks at procfs: when the kernel ends a session with grace 0, no process is

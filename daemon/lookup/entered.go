@@ -18,7 +18,7 @@ var (
 // Entered returns the container into which a process was put from outside, or whose main process it is. pid is that process, or
 // one that it left; in is a process in the same PID namespace that it cannot have chosen: itself, or the process to which the
 // kernel gave what it left. A process that has left the cgroup of its container is found by that, or by the shim that is its parent.
-// Any error but ErrNone and ErrInner means that the runtime's records were not complete, or that something changed while they were read.
+// Any error but ErrNoContainer and ErrInner means that the runtime's records were not complete, or that something changed while they were read.
 func (f *ContainerFinder) Entered(in, pid uint32) (found FoundContainer, err error) {
 	found, err = f.entered(in, pid)
 	if err == nil || errors.Is(err, ErrInner) {

@@ -3,5 +3,5 @@
 // snapshots, procfs, slow readers) runs elsewhere. It knows no feature by name: they attach [Hooks].
 //
 // The inbox reads the kernel's events, and keeps those that the registry has not applied yet within a bound. What has
-// ended is retained within a number and a bound in bytes that users share.
+// ended is retained in memory, within a number and a bound in bytes that users share.
 package registry

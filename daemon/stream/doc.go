@@ -1,3 +1,3 @@
-// Package stream sends events, from the ring and from the history, and the live picture, by revision, to their readers,
-// and lines to the readers of any stream.
+// Package stream sends events and the live picture to their readers: events from the ring and from the history, the
+// picture by revision.
 package stream

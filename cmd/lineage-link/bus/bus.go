@@ -1,7 +1,7 @@
 //go:build linux
 
-// Package bus is the connection to the NATS servers, and the daemon's API over it: a host answers requests that come as
-// messages and says that it is there, and an operator's proxy sends them. Only this package knows nats.go.
+// Package bus is the connection to the NATS servers, and the daemon's API over it. A host answers requests that come as
+// messages, and says that it is there and how it is; an operator's proxy sends requests. Only this package knows nats.go.
 package bus
 
 import (

@@ -1,7 +1,8 @@
-// Package hook is what "lineage hook" does when a coding agent calls it: one event on stdin, at most one answer on
-// stdout. Whatever fails, the agent continues. It puts the hook into the configuration of agents, and removes it again;
-// nothing else in these files changes: comments, order and layout stay. A program that an agent starts again and again
-// learns from the one before whether another wait for a daemon makes sense.
+// Package hook is what "lineage hook" does when a coding agent calls it, and puts that call into the agent's configuration.
+//
+// A hook gets one event on stdin, and gives at most one answer on stdout. Whatever fails, the agent continues. A program
+// that an agent starts again and again learns from the one before whether another wait for a daemon makes sense. In the
+// files of agents nothing else changes, also when the hook is removed: comments, order and layout stay.
 package hook
 
 import (

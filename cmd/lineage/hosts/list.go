@@ -1,6 +1,7 @@
-// Package hosts reaches the daemons of other hosts. Over ssh, "lineage stdio" runs there, and the API goes over it; the
-// daemon there decides what is allowed, by the user that ssh logs in as. Over NATS servers another program is the
-// client, and the API of each host goes through it.
+// Package hosts reaches the daemons of other hosts, over ssh or NATS servers.
+//
+// Over ssh, "lineage stdio" runs there, and the API goes over it; the daemon there decides what is allowed, by the user that
+// ssh logs in as. Over NATS servers another program is the client, and the API of each host goes through it.
 package hosts
 
 import (

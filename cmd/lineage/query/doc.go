@@ -1,6 +1,5 @@
-// Package query asks one daemon for what a command shows: lists, trees, ended sessions, what a process, a port or a file
-// belongs to, and whether the receipts of the history and the audit log are whole. It reads from /proc, with the rights of the caller,
-// about processes that are in no session.
+// Package query asks one daemon for what a command shows: lists, trees, history, what a process, a port or a file belongs
+// to, and whether history and audit log are whole. About processes in no session it reads /proc, with the caller's rights.
 package query
 
 import (

@@ -1,8 +1,8 @@
 //go:build linux
 
-// Package service is what the programs have in common that lineage starts and that run as services of their own: their
-// flags, signals, log and exit codes, a directory for what they need after a restart, the subjects and documents of both
-// sides of a NATS server, and the hiding of secrets in arguments as the history does it.
+// Package service is what lineage and the programs that it starts as services share: flags, signals, log, exit codes, a
+// directory for what outlives a restart, and what hosts and operators exchange over NATS servers. It also hides secrets
+// in arguments as the history does, in output that others may read.
 package service
 
 import (

@@ -1,5 +1,6 @@
 //go:build linux
 
+// Package accesstest checks the audit logs that the daemons of tests leave.
 package accesstest
 
 import (

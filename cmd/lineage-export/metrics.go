@@ -25,7 +25,7 @@ const (
 	answerIn = 5 * time.Second // as api.ErrSilent says
 )
 
-// daemon is what scrapes ask: the daemon behind a socket.
+// daemon is what scrapes ask: the daemon behind a socket, which decides whether this program may read them.
 type daemon struct {
 	socket   string
 	to       http.RoundTripper

@@ -55,9 +55,8 @@ func downwards(t *testing.T, all []pkg) (sorted []pkg) {
 func TestPaths(t *testing.T) {
 	for _, page := range []string{"docs/CODEBASE.md", "docs/DESIGN.md", "CONTRIBUTING.md"} {
 		for _, m := range regexp.MustCompile("`([a-z0-9_]+/[a-z0-9_/]+\\.(?:go|h|md|sh))`").FindAllStringSubmatch(read(t, page), -1) {
-			if _, err := os.Stat("../../" + m[1]); err != nil {
-				t.Errorf("%s: %v", page, err)
-			}
+			_, err := os.Stat("../../" + m[1])
+			require.NoError(t, err)
 		}
 	}
 }

@@ -127,7 +127,7 @@ func (r *Recorder) process(b *batch, n *lineage.Node, needed, all bool) {
 	for i := range n.Commands {
 		n.Commands[i].Argv = r.Redact(n.Commands[i].Argv)
 	}
-	k := kept{Node: n}
+	k := kept{Node: *n}
 	if n.Parent != n.Creator {
 		k.Parent = &n.Parent
 	}

@@ -108,7 +108,7 @@ func (r *Recorder) Remember(receipts map[string]*api.Report) error {
 
 // kept is a process as its row has it: without a parent that is its creator, and without the name of its last command.
 type kept struct {
-	*lineage.Node
+	lineage.Node
 	Parent *lineage.ID   `json:",omitempty"`
 	Comm   *lineage.Comm `json:",omitempty"`
 }
@@ -128,11 +128,11 @@ func decodeNodes(processes []Process) []lineage.Node {
 	calls := make(map[string][]*lineage.Call) // by id
 	containers := make(map[lineage.Container]*lineage.Container)
 	for _, p := range processes {
-		n := lineage.Node{ID: lineage.ID{PID: p.PID, Start: p.Start}, Session: p.Session}
-		k := kept{Node: &n}
+		k := kept{Node: lineage.Node{ID: lineage.ID{PID: p.PID, Start: p.Start}, Session: p.Session}}
 		if json.Unmarshal(p.Doc, &k) != nil {
 			continue
 		}
+		n := k.Node
 		n.Parent, n.Comm = *cmp.Or(k.Parent, &n.Creator), *cmp.Or(k.Comm, lastComm(&n))
 		if c := n.Container; c != nil { // processes share it
 			if containers[*c] == nil {

@@ -287,7 +287,7 @@ func (f *Follower) apply(e *api.Event) error {
 	if err != nil && !f.asking.over(f.at) {
 		return err
 	}
-	f.gap = f.gap || r.Kind == Lost
+	f.gap = f.gap || r.Kind == api.EventLost
 	f.batch = append(f.batch, r)
 	return nil
 }

@@ -191,7 +191,7 @@ func (l *list) pids() (all []int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, r := range l.records {
-		if r.Kind == Exit {
+		if r.Kind == api.EventExit {
 			all = append(all, r.Process().PID)
 		}
 	}
@@ -274,7 +274,7 @@ func TestOutage(t *testing.T) {
 	l.fail(nil)
 	require.Eventually(t, "rest", func() bool { return len(l.pids()) == 51 })
 	once(t, l)
-	if slices.Contains(l.kinds(), Lost) {
+	if slices.Contains(l.kinds(), api.EventLost) {
 		t.Error("something is lost")
 	}
 }
@@ -291,7 +291,7 @@ func TestHistoryBehind(t *testing.T) {
 	require.Eventually(t, "wait", func() bool { return d.streams() > 2 })
 	d.forget(7, 8)
 	require.Eventually(t, "rest", func() bool { return len(l.pids()) == 4 })
-	if slices.Contains(l.kinds(), Lost) {
+	if slices.Contains(l.kinds(), api.EventLost) {
 		t.Error("something is lost")
 	}
 }
@@ -386,7 +386,7 @@ func TestLost(t *testing.T) {
 	require.Eventually(t, "exit", func() bool { return len(l.pids()) == 1 })
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.records[1].Kind != Lost || l.records[1].Event.Count != 5 {
+	if l.records[1].Kind != api.EventLost || l.records[1].Event.Count != 5 {
 		t.Errorf("%+v", l.records[1])
 	}
 }

@@ -17,13 +17,13 @@ func TestIDs(t *testing.T) {
 		SessionTrace("host", "boot", "aaaaaa").String(): "9735f352af6b3fe1bec157b6e3e98a38",
 		SessionSpan("host", "boot", "aaaaaa").String():  "75ae84b8f35bb0d0",
 		ProcessSpan("host", "boot", ref).String():       "df3d7a123ef708b9",
-		EventID("host", "boot", Listen, e):              "b89d223acd3b888f4e406da4774650fa",
+		EventID("host", "boot", api.EventListen, e):     "b89d223acd3b888f4e406da4774650fa",
 	} {
 		require.Equal(t, got, want)
 	}
 	seq := *e
 	seq.Seq = 0 // of an earlier boot
-	if EventID("host", "boot", Listen, &seq) != EventID("host", "boot", Listen, e) {
+	if EventID("host", "boot", api.EventListen, &seq) != EventID("host", "boot", api.EventListen, e) {
 		t.Error("the id depends on the sequence number")
 	}
 	for what, change := range map[string]func(*api.Event){
@@ -33,7 +33,7 @@ func TestIDs(t *testing.T) {
 	} {
 		other := *e
 		change(&other)
-		if EventID("host", "boot", Listen, &other) == EventID("host", "boot", Listen, e) {
+		if EventID("host", "boot", api.EventListen, &other) == EventID("host", "boot", api.EventListen, e) {
 			t.Errorf("another %s has the same id", what)
 		}
 	}

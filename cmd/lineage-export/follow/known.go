@@ -270,7 +270,7 @@ func (k *Known) place(s *SessionInfo) error {
 // daemon did not say.
 func (k *Known) Take(e *api.Event) (r *Record, err error) {
 	k.From.Hide(e)
-	kind := Kind(e.Type)
+	kind := e.Type
 	if e.Type == api.EventSession && e.State == api.StateEnded {
 		kind = End
 	}

@@ -51,7 +51,7 @@ func TestReboot(t *testing.T) {
 		stop()
 		var ends []string
 		for _, r := range l.records {
-			if r.Kind == Exit {
+			if r.Kind == api.EventExit {
 				ends = append(ends, fmt.Sprint(r.Boot == "before", r.Process().PID))
 			}
 		}
@@ -96,7 +96,7 @@ func TestLostFirst(t *testing.T) {
 	})
 	follower(t, d, l, dir)
 	require.Eventually(t, "record", func() bool { l.mu.Lock(); defer l.mu.Unlock(); return len(l.records) > 0 })
-	if r := l.records[0]; r.Kind != Lost || time.Since(r.Time) > time.Minute {
+	if r := l.records[0]; r.Kind != api.EventLost || time.Since(r.Time) > time.Minute {
 		t.Errorf("%s at %v", r.Kind, r.Time)
 	}
 }

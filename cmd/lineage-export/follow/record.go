@@ -8,26 +8,15 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// Kind is what happened.
-type Kind string
+// Kind is what happened: the type of the daemon's event, or one of those below.
+type Kind = api.EventType
 
-// The kinds of records. The first ones are the daemon's events: see api.Event.
+// The kinds of records that are not an event of the daemon.
 const (
-	Fork     Kind = Kind(api.EventFork)
-	Exec     Kind = Kind(api.EventExec)
-	Exit     Kind = Kind(api.EventExit)
-	Reparent Kind = Kind(api.EventReparent)
-	Listen   Kind = Kind(api.EventListen)
-	Unlisten Kind = Kind(api.EventUnlisten)
-	Stop     Kind = Kind(api.EventStop)
-	Continue Kind = Kind(api.EventContinue)
-	Crossing Kind = Kind(api.EventCrossing)
-	Session  Kind = Kind(api.EventSession) // it began, or its state changed
-	End      Kind = "end"                  // it has ended; with its receipt, if that could be read
-	Lost     Kind = Kind(api.EventLost)    // events are missing, that neither the stream nor the history has
-	Status   Kind = "status"               // the daemon's status changed
-	Orphans  Kind = "orphans"              // a session has leftovers or brokered work that it did not have before
-	Busy     Kind = "busy"                 // a tool call has ended, and processes that it left use the CPU
+	End     Kind = "end"     // a session has ended; with its receipt, if that could be read
+	Status  Kind = "status"  // the daemon's status changed
+	Orphans Kind = "orphans" // a session has leftovers or brokered work that it did not have before
+	Busy    Kind = "busy"    // a tool call has ended, and processes that it left use the CPU
 )
 
 // EventTypes are the types of the daemon's events that become records.

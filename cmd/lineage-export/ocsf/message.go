@@ -17,7 +17,7 @@ const commandBytes = 160
 
 func launchMessage(r *follow.Record) string {
 	p := r.Process()
-	if r.Kind == follow.Exec {
+	if r.Kind == api.EventExec {
 		return fmt.Sprintf("%s executed %s%s", named(was(r)), command(p), ofSession(r))
 	}
 	return fmt.Sprintf("%s forked process %d%s", named(known(r, p.Creator)), p.PID, ofSession(r))

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/follow"
 )
 
@@ -88,14 +89,14 @@ func (e *Encoder) Encode(r *follow.Record) iter.Seq[follow.LogRecord] {
 func (e *Encoder) events(r *follow.Record) iter.Seq[*event] {
 	var all []*event
 	switch r.Kind {
-	case follow.Fork, follow.Exec:
+	case api.EventFork, api.EventExec:
 		all = append(all, e.launch(r))
 		if changed(r) {
 			all = append(all, e.setUser(r))
 		}
-	case follow.Exit:
+	case api.EventExit:
 		all = append(all, e.exit(r))
-	case follow.Lost:
+	case api.EventLost:
 		all = append(all, lostEvents(r))
 	case follow.End:
 		return e.end(r)
@@ -105,7 +106,7 @@ func (e *Encoder) events(r *follow.Record) iter.Seq[*event] {
 		all = e.present(r)
 	case follow.Busy:
 		all = append(all, e.busy(r))
-	case follow.Crossing:
+	case api.EventCrossing:
 		all = e.crossing(r)
 	}
 	return slices.Values(all)

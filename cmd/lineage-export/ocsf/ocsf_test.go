@@ -98,7 +98,7 @@ func addRows(t *testing.T, table *page.Table, comments map[string]string, path, 
 
 // TestNothing: records that OCSF has no event for give none.
 func TestNothing(t *testing.T) {
-	for _, k := range []follow.Kind{follow.Reparent, follow.Listen, follow.Unlisten, follow.Session} {
+	for _, k := range []follow.Kind{api.EventReparent, api.EventListen, api.EventUnlisten, api.EventSession} {
 		if logs := encoded(New(), &follow.Record{Kind: k, Host: sampleHost}); len(logs) > 0 {
 			t.Errorf("%s gives %s", k, logs[0].JSON)
 		}

@@ -45,7 +45,7 @@ type lineageFields struct {
 func (e *Encoder) launch(r *follow.Record) *event {
 	v := newEvent(r, launched, informational, r.ID, string(r.Kind), launchMessage(r))
 	e.describe(v, r)
-	if r.Kind == follow.Exec {
+	if r.Kind == api.EventExec {
 		v.LaunchTypeID, v.LaunchType = 3, "Exec"
 		v.Actor.Process = e.image(r, was(r))
 		return v
@@ -160,7 +160,7 @@ func containerOf(c *api.Container) *container {
 func (e *Encoder) process(v *event, r *follow.Record, p *api.Process) *process {
 	d := e.image(r, p)
 	v.Metadata.IsTruncated = v.Metadata.IsTruncated || p.ArgvTruncated
-	if r.Kind != follow.Exec { // that has told all of it
+	if r.Kind != api.EventExec { // that has told all of it
 		v.cut(&d.CmdLine, follow.MaxArgs)
 	}
 	d.Container = containerOf(p.Container)

@@ -289,9 +289,9 @@ func TestSignal(t *testing.T) {
 func TestMoments(t *testing.T) {
 	process := spansOf(exited(42, "sh"))[0].SpanId
 	session := ended()
-	session.Kind, session.Event.State, session.Event.Reason = follow.Session, api.StateEnding, "idle"
+	session.Kind, session.Event.State, session.Event.Reason = api.EventSession, api.StateEnding, "idle"
 	active := ended()
-	active.Kind, active.Event.State = follow.Session, api.StateActive
+	active.Kind, active.Event.State = api.EventSession, api.StateActive
 	of := func(kind api.EventType, change func(*api.Event)) *follow.Record {
 		r := exited(42, "sh")
 		r.Kind, r.Event.Type = follow.Kind(kind), kind
@@ -333,7 +333,7 @@ func TestMoments(t *testing.T) {
 // TestReplaced: a program that an exec ended has a span below that of its process; the copy of the creator has none.
 func TestReplaced(t *testing.T) {
 	r := exited(42, "agent")
-	r.Kind, r.Event.Type = follow.Exec, api.EventExec
+	r.Kind, r.Event.Type = api.EventExec, api.EventExec
 	r.Event.Was = &api.Process{Comm: "sh", Exe: "/bin/sh", Argv: []string{"sh", "agent"}, UID: new(0)}
 	require.Equal(t, len(spansOf(r)), 0)
 	r.Event.SinceNS = r.Event.TimeNS - 1e6

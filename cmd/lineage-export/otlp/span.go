@@ -26,12 +26,12 @@ func spansOf(r *follow.Record) (all []*trace.Span) {
 	switch {
 	case r.Kind == follow.End:
 		return append(all, sessionSpan(r))
-	case r.Kind == follow.Session && r.Event.State != api.StateActive:
+	case r.Kind == api.EventSession && r.Event.State != api.StateActive:
 		all = append(all, moment(r, "lineage.session."+string(r.Event.State)))
-	case p == nil || r.Kind == follow.Fork:
-	case r.Kind == follow.Exit:
+	case p == nil || r.Kind == api.EventFork:
+	case r.Kind == api.EventExit:
 		all = append(all, processSpan(r))
-	case r.Kind != follow.Exec:
+	case r.Kind != api.EventExec:
 		all = append(all, moment(r, "lineage."+string(r.Kind)))
 	case r.Event.Was != nil && r.Event.SinceNS != 0:
 		all = append(all, replacedSpan(r))

@@ -149,7 +149,10 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 
 // labels are what panes need to name things.
 func (m *model) labels() *panes.Labels {
-	return &panes.Labels{Theme: *m.term.theme, Picture: m.view.Picture, Now: m.opts.Now(), Boot: m.link.boot, Users: m.asked.users, Limit: m.term.width}
+	return &panes.Labels{
+		Theme: *m.term.theme, Picture: m.view.Picture, Now: m.opts.Now(), Boot: m.link.boot,
+		Users: m.asked.users, Limit: m.term.width, Activity: m.rates.sessions,
+	}
 }
 
 // fed handles what the feed delivered.

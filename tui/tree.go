@@ -27,7 +27,7 @@ func (m *model) columnSet() panes.Columns {
 
 // rows is the window of rows while it is drawn.
 type rows struct {
-	panes.Facts
+	panes.Labels
 	m       *model
 	set     panes.Columns
 	guides  *picture.Guides
@@ -42,8 +42,7 @@ func (m *model) tree(l layout) []string {
 		return m.empty(l.inner())
 	}
 	w := &rows{
-		Facts: panes.Facts{Labels: *m.labels(), Activity: func(id string) []float64 { return m.rates.sessions[id] }},
-		m:     m, set: m.columnSet(), guides: m.view.Guides(), columns: l.inner(), table: m.view.SessionsFolded(),
+		Labels: *m.labels(), m: m, set: m.columnSet(), guides: m.view.Guides(), columns: l.inner(), table: m.view.SessionsFolded(),
 	}
 	lines := make([]string, 0, len(window))
 	above, below := m.view.More(window)
@@ -219,12 +218,12 @@ func (w *rows) figures(l *ink.Line, r *picture.Row) (width int, write func()) {
 		width = w.set.Width() - spare
 		return width, func() {
 			l.Skip(l.Left - width)
-			w.set.Put(l, &w.Facts, r, spare)
+			w.set.Put(l, &w.Labels, r, spare)
 		}
 	case r.Kind == picture.SessionRow || r.OfSessions():
 		return 0, func() {}
 	}
-	fate := w.set.Fate(&w.Facts, r, l.Left-leastCommand)
+	fate := w.set.Fate(&w.Labels, r, l.Left-leastCommand)
 	return fate.Width(), func() { fate.Put(l, w.Look(r).Paint) }
 }
 

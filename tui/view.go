@@ -104,12 +104,7 @@ func (m *model) fill(lines []string, columns int, l layout) {
 }
 
 func (m *model) details(columns int) []string {
-	o := panes.DetailOptions{Answer: m.asked.why, ReadOnly: m.readOnly() != ""}
-	r := m.view.Selected()
-	if r != nil {
-		o.Activity = m.rates.sessions[r.SessionID()]
-	}
-	return panes.DetailLines(m.labels(), r, o, columns)
+	return panes.DetailLines(m.labels(), m.view.Selected(), m.asked.why, m.readOnly() != "", columns)
 }
 
 // View draws the screen.

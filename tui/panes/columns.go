@@ -18,7 +18,7 @@ type column struct {
 	width      int
 	sort       picture.Sort // none: rows are not sorted by it
 	of         owner
-	cell       func(l *Facts, r *picture.Row) string
+	cell       func(l *Labels, r *picture.Row) string
 }
 
 const none = picture.Sort(0xff)
@@ -31,19 +31,13 @@ const (
 	sessions       // sessions only: elsewhere it is empty, and a row's text may use its room
 )
 
-// Facts are what cells are written from.
-type Facts struct {
-	Labels
-	Activity func(session string) []float64 // CPU% of a session, lately
-}
-
 // all are the columns in the order of a row, from the left.
 var all = []column{
 	{"live", "LIVE", 5, picture.ByLive, sessions, figure("0", func(s *api.Session) int { return s.Live })},
 	{"orphans", "ORPH", 4, picture.ByOrphans, sessions, figure("", func(s *api.Session) int { return s.Orphans })},
 	{"leftovers", "LEFT", 4, picture.ByLeftovers, sessions, figure("", func(s *api.Session) int { return s.Leftovers })},
 	{"zombies", "ZOMB", 4, picture.ByZombies, sessions, figure("", func(s *api.Session) int { return s.Zombies })},
-	{"cpu", "CPU%", 5, picture.ByCPU, everyRow, func(l *Facts, r *picture.Row) string { return percent(l.Picture.CPU(r)) }},
+	{"cpu", "CPU%", 5, picture.ByCPU, everyRow, func(l *Labels, r *picture.Row) string { return percent(l.Picture.CPU(r)) }},
 	{"rss", "RSS", 5, picture.ByRSS, everyRow, rss},
 	ports(7),
 	{"age", "AGE", 6, picture.ByAge, everyRow, age},
@@ -62,7 +56,7 @@ func ColumnTitle(by picture.Sort) string {
 
 // ports is the column of ports in a width.
 func ports(width int) column {
-	return column{"ports", "PORTS", width, picture.ByPorts, everyRow, func(_ *Facts, r *picture.Row) string { return Ports(r.Listens(), width) }}
+	return column{"ports", "PORTS", width, picture.ByPorts, everyRow, func(_ *Labels, r *picture.Row) string { return Ports(r.Listens(), width) }}
 }
 
 // morePorts is how much wider it is where there is room: for three ports.
@@ -168,7 +162,7 @@ func (s Columns) Head(t *ink.Theme, o picture.Order, gap string) string {
 }
 
 // Put writes the cells of a row, except the first skip columns of the screen.
-func (s Columns) Put(line *ink.Line, l *Facts, r *picture.Row, skip int) {
+func (s Columns) Put(line *ink.Line, l *Labels, r *picture.Row, skip int) {
 	for _, c := range s {
 		if skip >= c.width+1 {
 			skip -= c.width + 1
@@ -184,7 +178,7 @@ func (s Columns) Put(line *ink.Line, l *Facts, r *picture.Row, skip int) {
 const busy = 80
 
 // look is the style of a cell: zero is faint, a value worth noticing is not.
-func (c *column) look(l *Facts, text string) ink.Paint {
+func (c *column) look(l *Labels, text string) ink.Paint {
 	switch {
 	case text == "0" || text == "0.0" || text == "-" || c.name == "age":
 		return l.Dim
@@ -233,8 +227,8 @@ func Over(r *picture.Row) bool {
 }
 
 // figure is a column of a number that only sessions have; zero is how none is shown.
-func figure(zero string, of func(*api.Session) int) func(*Facts, *picture.Row) string {
-	return func(_ *Facts, r *picture.Row) string {
+func figure(zero string, of func(*api.Session) int) func(*Labels, *picture.Row) string {
+	return func(_ *Labels, r *picture.Row) string {
 		switch {
 		case r.Kind != picture.SessionRow || Over(r):
 			return ""
@@ -260,14 +254,14 @@ func percent(p float64) string {
 }
 
 // age is empty for a host.
-func age(l *Facts, r *picture.Row) string {
+func age(l *Labels, r *picture.Row) string {
 	if r.Host {
 		return ""
 	}
 	return display.Age(l.Picture.Age(r))
 }
 
-func rss(_ *Facts, r *picture.Row) string {
+func rss(_ *Labels, r *picture.Row) string {
 	if n := r.RSS(); n > 0 {
 		return display.Size(n)
 	}
@@ -276,9 +270,9 @@ func rss(_ *Facts, r *picture.Row) string {
 
 // activity is the CPU% of a session over time; its full height is at least a tenth of a
 // CPU.
-func activity(l *Facts, r *picture.Row) string {
-	if r.Kind != picture.SessionRow || Over(r) || l.Activity == nil {
+func activity(l *Labels, r *picture.Row) string {
+	if r.Kind != picture.SessionRow || Over(r) {
 		return ""
 	}
-	return l.Sparkline(l.Activity(r.Session.ID), 8, 10)
+	return l.Sparkline(l.Activity[r.Session.ID], 8, 10)
 }

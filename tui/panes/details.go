@@ -25,21 +25,14 @@ type DetailAnswer struct {
 // pane is the details while they are written.
 type pane struct {
 	Labels
-	DetailOptions
-	columns int
-	lines   []string
-}
-
-// DetailOptions are what the details need besides the row.
-type DetailOptions struct {
-	Answer   DetailAnswer
-	ReadOnly bool      // nothing can be ended from here
-	Activity []float64 // CPU% of the row's session, once a second
+	readOnly bool // nothing can be ended from here
+	columns  int
+	lines    []string
 }
 
 // DetailLines is what is known about a row.
-func DetailLines(l *Labels, r *picture.Row, o DetailOptions, columns int) []string {
-	p := &pane{Labels: *l, columns: columns, DetailOptions: o}
+func DetailLines(l *Labels, r *picture.Row, a DetailAnswer, readOnly bool, columns int) []string {
+	p := &pane{Labels: *l, columns: columns, readOnly: readOnly}
 	switch {
 	case r == nil:
 	case r.OfSessions():
@@ -51,7 +44,7 @@ func DetailLines(l *Labels, r *picture.Row, o DetailOptions, columns int) []stri
 	case r.Kind == picture.GroupRow:
 		p.group(r)
 	default:
-		p.process(r, o.Answer)
+		p.process(r, a)
 	}
 	return p.lines
 }
@@ -255,7 +248,7 @@ func (p *pane) session(r *picture.Row) {
 		p.colored(p.Key, "ports", strings.Trim(fmt.Sprint(s.Ports), "[]"))
 	}
 	p.fact("CPU, RSS", fmt.Sprintf("%.1f%%, %s in all, %s", p.Picture.CPU(r), display.CPU(s.CPUSeconds), display.Size(s.RSSBytes)))
-	if activity := p.Sparkline(p.Activity, p.columns-nameColumns-4, 10); s.State != api.StateEnded && activity != "" {
+	if activity := p.Sparkline(p.Activity[s.ID], p.columns-nameColumns-4, 10); s.State != api.StateEnded && activity != "" {
 		p.colored(p.Key, "activity", cmp.Or(strings.TrimRight(activity, " "), "none"))
 	}
 	if s.Root != nil {
@@ -285,7 +278,7 @@ func (p *pane) session(r *picture.Row) {
 	p.policy(s)
 	p.blank()
 	hint := "T shows its timeline, v its events"
-	if s.State != api.StateEnded && !p.ReadOnly {
+	if s.State != api.StateEnded && !p.readOnly {
 		hint = "x ends it and all that it started; " + hint
 	}
 	p.text(p.Dim, "", hint)
@@ -336,7 +329,7 @@ func (p *pane) host(r *picture.Row) {
 	p.fact("processes", strings.Join(display.Living(s), ", "))
 	p.fact("forks", fmt.Sprint(s.Forks))
 	p.fact("CPU, RSS", fmt.Sprintf("%.1f%%, %s in all, %s", p.Picture.CPU(r), display.CPU(s.CPUSeconds), display.Size(s.RSSBytes)))
-	p.colored(p.Key, "activity", p.Sparkline(p.Activity, p.columns-nameColumns-4, 10))
+	p.colored(p.Key, "activity", p.Sparkline(p.Activity[s.ID], p.columns-nameColumns-4, 10))
 	p.fact("level", fmt.Sprint(s.Level))
 	p.fact("policy", mode(s))
 	p.blank()

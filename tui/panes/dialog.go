@@ -37,10 +37,7 @@ const (
 
 // Dialog asks, and shows the result.
 type Dialog struct {
-	ctx     context.Context
-	client  DialogClient
-	now     func() time.Time
-	keys    ink.DialogKeys
+	DialogOptions
 	kill    bool // processes, not their sessions
 	targets []*DialogTarget
 	choices []string
@@ -100,8 +97,7 @@ func KillDialog(o DialogOptions, targets []*DialogTarget) *Dialog {
 }
 
 func open(o DialogOptions, targets []*DialogTarget, choices ...string) *Dialog {
-	return &Dialog{ctx: o.Context, client: o.Client, now: o.Now, keys: o.Keys, targets: targets, choices: choices,
-		hears: o.Now().Add(deaf), page: 1}
+	return &Dialog{DialogOptions: o, targets: targets, choices: choices, hears: o.Now().Add(deaf), page: 1}
 }
 
 // Stage is the progress of the dialog.
@@ -126,7 +122,7 @@ func (d *Dialog) answers() (n int) {
 
 // Press handles a key. closed: the dialog is closed.
 func (d *Dialog) Press(msg tea.KeyPressMsg) (cmd tea.Cmd, closed bool) {
-	if d.now().Before(d.hears) {
+	if d.Now().Before(d.hears) {
 		return nil, false
 	}
 	cmd, _, _ = ink.Press(msg, d.rows(&closed))
@@ -135,7 +131,7 @@ func (d *Dialog) Press(msg tea.KeyPressMsg) (cmd tea.Cmd, closed bool) {
 
 // rows are the keys of the dialog; closed is set by those that close it.
 func (d *Dialog) rows(closed *bool) []ink.KeyRow {
-	k := d.keys
+	k := d.Keys
 	rows := append(ink.Moves(d.Scroll, d.page, k.Up, k.Down, k.PageUp, k.PageDown), ink.OnKey(k.Cancel, func() { *closed = true }))
 	switch d.stage {
 	case Done:

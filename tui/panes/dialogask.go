@@ -22,7 +22,7 @@ func ask[T any](t *DialogTarget, request func() (T, error), take func(T) (tea.Cm
 }
 
 func (d *Dialog) askPlan(t *DialogTarget) tea.Cmd {
-	return ask(t, func() (*api.Plan, error) { return d.client.Plan(d.ctx, t.Session) }, func(p *api.Plan) (tea.Cmd, *DialogResult) {
+	return ask(t, func() (*api.Plan, error) { return d.Client.Plan(d.Context, t.Session) }, func(p *api.Plan) (tea.Cmd, *DialogResult) {
 		t.plan = p
 		d.planned()
 		return nil, nil
@@ -31,12 +31,12 @@ func (d *Dialog) askPlan(t *DialogTarget) tea.Cmd {
 
 func (d *Dialog) sendEnd(t *DialogTarget, now bool) tea.Cmd {
 	return ask(t, func() (*api.Report, error) {
-		return d.client.End(d.ctx, t.Session, api.EndRequest{Now: now, PlanToken: t.plan.Token})
+		return d.Client.End(d.Context, t.Session, api.EndRequest{Now: now, PlanToken: t.plan.Token})
 	}, d.reported(t))
 }
 
 func (d *Dialog) askReport(t *DialogTarget) tea.Cmd {
-	return ask(t, func() (*api.Report, error) { return d.client.Report(d.ctx, t.Session, reportWait) }, d.reported(t))
+	return ask(t, func() (*api.Report, error) { return d.Client.Report(d.Context, t.Session, reportWait) }, d.reported(t))
 }
 
 // reported takes a report, and asks for the next one until the end is over.
@@ -51,7 +51,7 @@ func (d *Dialog) reported(t *DialogTarget) func(*api.Report) (tea.Cmd, *DialogRe
 
 func (d *Dialog) sendKill(t *DialogTarget, signal string) tea.Cmd {
 	return ask(t, func() (*api.Killed, error) {
-		return d.client.Kill(d.ctx, t.Process.Ref.String(), api.KillRequest{Signal: signal})
+		return d.Client.Kill(d.Context, t.Process.Ref.String(), api.KillRequest{Signal: signal})
 	},
 		func(k *api.Killed) (tea.Cmd, *DialogResult) {
 			t.killed = k
@@ -70,7 +70,7 @@ func (d *Dialog) planned() {
 	if d.stage != Asking {
 		return
 	}
-	d.hears = d.now().Add(deaf)
+	d.hears = d.Now().Add(deaf)
 	if len(d.targets) == 1 && d.targets[0].err != nil {
 		d.stage = Done
 	}
@@ -91,6 +91,6 @@ func (d *Dialog) result() *DialogResult {
 		r.OK = r.OK && ok
 	}
 	d.stage = Done
-	d.hears = d.now().Add(deaf)
+	d.hears = d.Now().Add(deaf)
 	return r
 }

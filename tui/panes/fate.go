@@ -20,7 +20,7 @@ type Fate struct {
 
 // Fate is that of a row, in the columns of the set; with room for less than all of it, only
 // when it died, or nothing.
-func (s Columns) Fate(l *Facts, r *picture.Row, room int) Fate {
+func (s Columns) Fate(l *Labels, r *picture.Row, room int) Fate {
 	f := Fate{after: 1}
 	if r.Kind == picture.GroupRow { // each has died at another time
 		f.how, _ = l.Fate(r.First().Process)

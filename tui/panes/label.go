@@ -17,11 +17,12 @@ import (
 // Labels are what a pane needs to describe rows.
 type Labels struct {
 	ink.Theme
-	Picture *picture.Picture
-	Now     time.Time
-	Boot    time.Time      // when the clock of the picture was 0
-	Users   map[int]string // names of users, as far as they are known
-	Limit   int            // bytes of a command that is shown on one line
+	Picture  *picture.Picture
+	Now      time.Time
+	Boot     time.Time            // when the clock of the picture was 0
+	Users    map[int]string       // names of users, as far as they are known
+	Limit    int                  // bytes of a command that is shown on one line
+	Activity map[string][]float64 // CPU% of each session, once a second
 }
 
 // Look is how the state of a process is shown.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -31,20 +32,14 @@ func (a *app) completeSession(state string) cobra.CompletionFunc {
 		var words []cobra.Completion
 		a.briefly(cmd, completionTime, func(ctx context.Context, c api.Client) {
 			if list, err := c.Sessions(ctx, state, ""); err == nil {
-				slices.SortStableFunc(list.Items, func(a, b api.Session) int { return endedAt(&b).Compare(endedAt(&a)) })
+				slices.SortStableFunc(list.Items, func(a, b api.Session) int {
+					return cmp.Or(b.Ended, &time.Time{}).Compare(*cmp.Or(a.Ended, &time.Time{}))
+				})
 				words = sessionWords(list.Items, args, begun)
 			}
 		})
 		return words, none | cobra.ShellCompDirectiveKeepOrder
 	}
-}
-
-// endedAt is zero for a session that lives.
-func endedAt(s *api.Session) (t time.Time) {
-	if s.Ended != nil {
-		t = *s.Ended
-	}
-	return t
 }
 
 func sessionWords(sessions []api.Session, given []string, begun string) []cobra.Completion {

@@ -87,7 +87,7 @@ func (a *app) endCommand() *cobra.Command {
 // sender sends signed commands.
 func (a *app) sender(signs ending.SigningFlags, o ending.Options, remote hosts.List, format string) (*ending.CommandSender, error) {
 	s := &ending.CommandSender{
-		SigningFlags: signs, Console: &a.Console, Hosts: remote, Yes: o.Yes, Timeout: o.Timeout, Format: format, MaxHosts: o.Many.Most,
+		SigningFlags: signs, Console: &a.Console, Hosts: remote, Yes: o.Yes, Timeout: o.Timeout, Format: format, MaxHosts: o.MaxHosts,
 		Local: func(ctx context.Context, _ string) (api.Client, error) { return a.client(ctx) },
 	}
 	if len(remote) == 0 {

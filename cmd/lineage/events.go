@@ -57,22 +57,19 @@ As a stream has no end, "-o json" is the same as "-o jsonl".`,
 			}
 			q.Types = append(q.Types, api.EventType(t))
 		}
-		c, err := a.client(cmd.Context())
-		if err != nil {
+		return a.with(cmd.Context(), func(c api.Client) error {
+			ctx, stop := a.UntilInterrupt(cmd.Context())
+			defer stop()
+			wanted, err := wantedEvents(ctx, c, &q, sel)
+			if err != nil {
+				return err
+			}
+			err = a.streamEvents(ctx, c, q, wanted, format.Value)
+			if ctx.Err() != nil {
+				return nil // the user interrupted
+			}
 			return err
-		}
-		defer c.Close()
-		ctx, stop := a.UntilInterrupt(cmd.Context())
-		defer stop()
-		wanted, err := wantedEvents(ctx, c, &q, sel)
-		if err != nil {
-			return err
-		}
-		err = a.streamEvents(ctx, c, q, wanted, format.Value)
-		if ctx.Err() != nil {
-			return nil // the user interrupted
-		}
-		return err
+		})
 	}
 	return cmd
 }

@@ -90,22 +90,19 @@ func (a *app) answer(ctx context.Context, remote hosts.List, format string, ask 
 	if len(remote) > 0 {
 		return a.onHosts(ctx, remote, format, ask)
 	}
-	c, err := a.client(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	l, err := ask(ctx, c)
-	if err != nil {
-		return err
-	}
-	if l.Also != "" && isTable(format) {
-		a.Say("%s", l.Also)
-	}
-	if l.Empty != "" {
-		a.explainEmpty(ctx, c, format, l.Empty)
-	}
-	return a.Print(format, l)
+	return a.with(ctx, func(c api.Client) error {
+		l, err := ask(ctx, c)
+		if err != nil {
+			return err
+		}
+		if l.Also != "" && isTable(format) {
+			a.Say("%s", l.Also)
+		}
+		if l.Empty != "" {
+			a.explainEmpty(ctx, c, format, l.Empty)
+		}
+		return a.Print(format, l)
+	})
 }
 
 // briefly asks a daemon that may take only that long. No answer is not an error.

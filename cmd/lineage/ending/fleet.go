@@ -56,12 +56,12 @@ func (f *Fleet) End(ctx context.Context) error {
 	switch {
 	case f.DryRun || len(ready) == 0:
 		return hosts.Print(f.Console, f.Format, shown)
-	case f.Many.AllOrNone && len(missed) > 0:
+	case f.AllOrNone && len(missed) > 0:
 		err := hosts.Print(f.Console, f.Format, shown)
 		f.Console.Say("end: nothing was sent, because of %s (--all-or-none)", strings.Join(missed, ", "))
 		return err
-	case len(ready) > f.Many.Most:
-		return hosts.TooMany("end", len(ready), f.Many.Most)
+	case len(ready) > f.MaxHosts:
+		return hosts.TooMany("end", len(ready), f.MaxHosts)
 	case !f.Yes:
 		if err := f.ask(shown, ready, plans); err != nil {
 			return err

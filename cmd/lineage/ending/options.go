@@ -25,13 +25,9 @@ type Options struct {
 
 	Branch bool   // a process with what it started, not a session
 	Call   string // the id of a tool call: what it started and is alive
-	Many   Many
-}
 
-// Many are the flags for many hosts.
-type Many struct {
-	AllOrNone bool
-	Most      int // hosts on which sessions end
+	AllOrNone bool // on many hosts
+	MaxHosts  int  // on which sessions end
 }
 
 // Flags adds the flags to a set.
@@ -44,8 +40,8 @@ func (o *Options) Flags(f *pflag.FlagSet) {
 	f.BoolVar(&o.Branch, "branch", false, "end a process, named by PID@START or :PORT, and what it started")
 	f.StringVar(&o.Call, "call", "", "end what the tool call with this `ID` has left, of the selected sessions")
 	f.BoolVarP(&o.Yes, "yes", "y", false, "do not ask")
-	f.IntVar(&o.Many.Most, "max-hosts", hosts.MaxHosts, "end sessions on at most `N` hosts")
-	f.BoolVar(&o.Many.AllOrNone, "all-or-none", false, "with -H: send nothing unless every host can be asked")
+	f.IntVar(&o.MaxHosts, "max-hosts", hosts.MaxHosts, "end sessions on at most `N` hosts")
+	f.BoolVar(&o.AllOrNone, "all-or-none", false, "with -H: send nothing unless every host can be asked")
 }
 
 // Check returns what is wrong with the flags, for what is selected.
@@ -61,11 +57,11 @@ func (o *Options) Check(sel *api.Selection, remote hosts.List) error {
 		return cli.Usage("end: --dry-run makes a plan, --if-plan carries one out; give only one of them")
 	case o.Grace != nil && o.Now:
 		return cli.Usage("end: --now means a grace of 0; give only one of --grace and --now")
-	case o.Many.Most < 1:
-		return cli.Usage("end: %w", cli.Invalid("--max-hosts", o.Many.Most, "1 or more"))
+	case o.MaxHosts < 1:
+		return cli.Usage("end: %w", cli.Invalid("--max-hosts", o.MaxHosts, "1 or more"))
 	case o.Timeout < 0:
 		return cli.Usage("end: %w", cli.Invalid("--timeout", o.Timeout, "0 or more"))
-	case len(remote) == 0 && o.Many.AllOrNone:
+	case len(remote) == 0 && o.AllOrNone:
 		return cli.Usage("end: --all-or-none belongs to -H")
 	case len(remote) > 0 && (o.Branch || o.Call != "" || o.Plan != ""):
 		return cli.Usage("end: --branch, --call and --if-plan are for this host, not with -H")
@@ -77,7 +73,7 @@ func (o *Options) Check(sel *api.Selection, remote hosts.List) error {
 
 // Command is the signed command for the flags, which takes few of them.
 func (o *Options) Command(sel *api.Selection) (api.Command, error) {
-	signable := Options{Grace: o.Grace, Now: o.Now, Yes: o.Yes, Plan: o.Plan, Timeout: o.Timeout, Many: Many{Most: o.Many.Most}}
+	signable := Options{Grace: o.Grace, Now: o.Now, Yes: o.Yes, Plan: o.Plan, Timeout: o.Timeout, MaxHosts: o.MaxHosts}
 	if *o != signable || sel.Filters() {
 		return api.Command{}, cli.Usage(
 			"end: --sign takes names, patterns, ids or --all, and of the other flags --grace, --now, --if-plan, --timeout, --max-hosts and --yes",
@@ -95,7 +91,7 @@ func (o *Options) Command(sel *api.Selection) (api.Command, error) {
 
 // CheckSaved returns what is wrong with the flags for a command that is saved.
 func (o *Options) CheckSaved(sel *api.Selection) error {
-	if sel.Given() || *o != (Options{Yes: o.Yes, Timeout: o.Timeout, Many: Many{Most: o.Many.Most}}) {
+	if sel.Given() || *o != (Options{Yes: o.Yes, Timeout: o.Timeout, MaxHosts: o.MaxHosts}) {
 		return cli.Usage("end: the command in --from says what ends; of the other flags it takes --sign, --save, --timeout, --max-hosts and --yes")
 	}
 	return nil

@@ -250,9 +250,6 @@ func describe(c *api.Command) string {
 	return fmt.Sprintf("command %s: %s. Reason: %s. Valid until %s", c.ID, what, c.Reason, c.NotAfter.Local().Format(time.DateTime))
 }
 
-// signingPollPause is the least time between two questions for a receipt.
-const signingPollPause = 50 * time.Millisecond
-
 // send sends a command to one host, and waits for the verdicts.
 func (s *CommandSender) send(ctx context.Context, client api.Client, c *api.Command, signed *api.SignedCommand, marks []string) (*text.Listing, error) {
 	reply, err := client.Command(ctx, *signed)
@@ -277,7 +274,7 @@ func (s *CommandSender) send(ctx context.Context, client api.Client, c *api.Comm
 			return listing(reply, r)
 		}
 		select { // a daemon that stops does not wait
-		case <-time.After(max(signingPollPause-time.Since(asked), 0)):
+		case <-time.After(max(pollPause-time.Since(asked), 0)):
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}

@@ -119,7 +119,7 @@ type waiting struct {
 const (
 	// pollSlack is how much later than requested a daemon may answer.
 	pollSlack = 10 * time.Second
-	// pollPause is the pause between two requests to a daemon that does not wait.
+	// pollPause is the least time between two requests: a daemon that stops does not wait.
 	pollPause = 50 * time.Millisecond
 )
 

@@ -11,9 +11,6 @@ import (
 	"syscall"
 )
 
-// setupMostBytes is larger than any configuration.
-const setupMostBytes = 1 << 20
-
 var errLink = errors.New("symbolic link")
 
 // read returns a file that a setup may change; nil if it does not exist. It refuses files
@@ -41,10 +38,10 @@ func read(path string) ([]byte, error) {
 		return nil, fmt.Errorf("%s belongs to uid %d, not to you", path, st.Uid)
 	case ok && st.Nlink > 1:
 		return nil, fmt.Errorf("%s has %d hard links", path, st.Nlink)
-	case info.Size() > setupMostBytes:
+	case info.Size() > mostBytes:
 		return nil, fmt.Errorf("%s is larger than 1 MiB", path)
 	}
-	text, err := io.ReadAll(io.LimitReader(f, setupMostBytes))
+	text, err := io.ReadAll(io.LimitReader(f, mostBytes))
 	if err == nil && text == nil {
 		text = []byte{}
 	}

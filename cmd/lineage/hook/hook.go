@@ -24,7 +24,8 @@ import (
 )
 
 const (
-	// mostBytes is how much of an event is read. A tool's input may be large, and is not used.
+	// mostBytes is how much of an event is read, and more than any configuration has. A tool's input may be large, and is
+	// not used.
 	mostBytes = 1 << 20
 	// eventTime is how late an event may come: it is the agent that is slow then.
 	eventTime = 2 * time.Second

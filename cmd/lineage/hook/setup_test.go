@@ -203,7 +203,7 @@ func TestLeftAlone(t *testing.T) {
 		{"directory", "{}", "not a regular file", claude, func(path string) error { return errors.Join(os.Remove(path), os.Mkdir(path, 0o755)) }},
 		{"deep lists", strings.Repeat("[", 900<<10), "more than 50000 objects and lists", claude, nil},
 		{"deep hooks", `{"hooks": ` + strings.Repeat(`{"a": `, 100_000), "more than 50000 objects and lists", claude, nil},
-		{"large", "{}", "larger than 1 MiB", claude, func(path string) error { return os.Truncate(path, setupMostBytes+1) }},
+		{"large", "{}", "larger than 1 MiB", claude, func(path string) error { return os.Truncate(path, mostBytes+1) }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir, path := home(t, tt.agent, tt.text)

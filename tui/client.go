@@ -11,8 +11,7 @@ import (
 // Client is what the view needs from an api.Client.
 type Client interface {
 	picture.Watcher
-	panes.DialogClient
-	panes.EventsClient
+	panes.Client
 	Why(ctx context.Context, ref string) (*api.Why, error)
 	Tree(ctx context.Context, s, dead string) (*api.Tree, error)
 	Leaks(ctx context.Context, session string) (*api.Leaks, error)

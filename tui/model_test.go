@@ -127,7 +127,7 @@ func TestRates(t *testing.T) {
 		r.sample(noon.Add(time.Duration(4+i)*time.Second), uint64(i), p)
 	}
 	require.Equal(t, len(r.forks), samples)
-	require.Equal(t, ink.New(ink.Options{}).Sparkline([]float64{9, 0, 1, 2, 4}, 4, 1), " ▃▅█")
+	require.Equal(t, ink.New(ink.Options{}).Sparkline([]float64{90, 0, 10, 20, 40}, 4), " ▃▅█")
 }
 
 // Whatever keys are pressed, at any size, with any frames: the frame fits, nothing is

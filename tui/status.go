@@ -41,7 +41,7 @@ func (m *model) statusLine() string {
 		}
 		forks := fmt.Sprintf("%.0f forks/s", m.rates.now())
 		const lately = 16 // values, with room from the start, so that nothing moves when they arrive
-		spark := t.Sparkline(m.rates.forks, lately, 10)
+		spark := t.Sparkline(m.rates.forks, lately)
 		parts = append(parts, m.hosts(),
 			part{long: sessions, middle: sessions},
 			part{long: live, middle: live, short: live, Paint: facts},

@@ -31,7 +31,7 @@ func build(ctx context.Context, o *service.LinkOptions, socket string, log zerol
 	}
 	l := &linked{bus: b, host: bus.NewHost(socket, log), presence: &bus.Presence{
 		Dial:    func(ctx context.Context) (api.Client, error) { return api.Dial(ctx, socket) },
-		Keys:    b,
+		Store:   b.Store,
 		Host:    o.Name,
 		Changed: make(chan struct{}, 1),
 		Log:     log,

@@ -28,7 +28,7 @@ type daemon struct {
 	socket string
 	// reported records, for this server when it is started again, that the agent was told of a
 	// missing daemon.
-	reported *hook.SilenceNote
+	reported *hook.Note
 
 	mu          sync.Mutex
 	wasReported bool
@@ -36,7 +36,7 @@ type daemon struct {
 }
 
 func newDaemon(socket string, env func(string) string) *daemon {
-	return &daemon{socket: socket, watching: os.Getpid(), reported: hook.NewSilenceNote(env, "lineage-mcp-unreachable")}
+	return &daemon{socket: socket, watching: os.Getpid(), reported: hook.NewNote(env, "lineage-mcp-unreachable")}
 }
 
 // errSilent is the answer to every call without a daemon except the first, which says

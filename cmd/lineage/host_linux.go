@@ -2,17 +2,14 @@ package main
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/query"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/supervise"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 	"github.com/lineage-ebpf/lineage/daemon"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
@@ -41,7 +38,7 @@ func thisHost() host {
 		euid:      os.Geteuid,
 		ancestors: query.ThisHost.Ancestors,
 		processes: query.ThisHost.Processes,
-		orphans:   orphansHere,
+		orphans:   query.ThisHost.Orphans,
 		audit:     auditOf,
 		halted:    pinnedHalt,
 	}
@@ -81,15 +78,6 @@ func pinnedHalt(socket string) *api.Halt {
 		return nil
 	}
 	return document.Halt(h, daemon.ThisHost().Clock.Clock)
-}
-
-// orphansHere are the orphans of this host outside any session.
-func orphansHere(ctx context.Context) ([]text.HostOrphan, []string, error) {
-	orphans, unknown, err := query.ThisHost.Orphans(ctx)
-	if errors.Is(err, tracer.ErrUnsupported) {
-		err = &cli.Error{Code: api.ExitUnsupported, Err: err}
-	}
-	return orphans, unknown, err
 }
 
 // auditOf is the audit log of the daemon on a socket.

@@ -116,7 +116,7 @@ listens on the socket. Without a daemon, the agent says so once.`,
 				Agent: agent, In: a.Stdin, Out: a.Stdout, PID: os.Getpid(), Ancestors: a.host.ancestors,
 				Dial: func(ctx context.Context) (api.Client, error) { return a.dial(ctx, a.socketPath()) },
 				Look: func() hook.Listener { return hook.LookForListener(a.socketPath()) },
-				Note: hook.NewSilenceNote(a.Env, "lineage-hook-unreachable"),
+				Note: hook.NewNote(a.Env, "lineage-hook-unreachable"),
 			}
 			h.Run(cmd.Context())
 			return nil

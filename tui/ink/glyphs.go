@@ -29,10 +29,10 @@ var glyphs = Glyphs{
 }
 
 // Sparkline draws the last values, at most as many as columns, scaled from 0 to the
-// largest, or to least if that is greater; 0 is blank. Without values it is "".
-func (g *Glyphs) Sparkline(values []float64, columns int, least float64) string {
+// largest, or to 10 if that is greater; 0 is blank. Without values it is "".
+func (g *Glyphs) Sparkline(values []float64, columns int) string {
 	values = values[max(0, len(values)-max(columns, 0)):]
-	most := least
+	most := 10.0
 	for _, v := range values {
 		most = max(most, v)
 	}

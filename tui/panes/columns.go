@@ -274,5 +274,5 @@ func activity(l *Labels, r *picture.Row) string {
 	if r.Kind != picture.SessionRow || Over(r) {
 		return ""
 	}
-	return l.Sparkline(l.Activity[r.Session.ID], 8, 10)
+	return l.Sparkline(l.Activity[r.Session.ID], 8)
 }

@@ -248,7 +248,7 @@ func (p *pane) session(r *picture.Row) {
 		p.colored(p.Key, "ports", strings.Trim(fmt.Sprint(s.Ports), "[]"))
 	}
 	p.fact("CPU, RSS", fmt.Sprintf("%.1f%%, %s in all, %s", p.Picture.CPU(r), display.CPU(s.CPUSeconds), display.Size(s.RSSBytes)))
-	if activity := p.Sparkline(p.Activity[s.ID], p.columns-nameColumns-4, 10); s.State != api.StateEnded && activity != "" {
+	if activity := p.Sparkline(p.Activity[s.ID], p.columns-nameColumns-4); s.State != api.StateEnded && activity != "" {
 		p.colored(p.Key, "activity", cmp.Or(strings.TrimRight(activity, " "), "none"))
 	}
 	if s.Root != nil {
@@ -329,7 +329,7 @@ func (p *pane) host(r *picture.Row) {
 	p.fact("processes", strings.Join(display.Living(s), ", "))
 	p.fact("forks", fmt.Sprint(s.Forks))
 	p.fact("CPU, RSS", fmt.Sprintf("%.1f%%, %s in all, %s", p.Picture.CPU(r), display.CPU(s.CPUSeconds), display.Size(s.RSSBytes)))
-	p.colored(p.Key, "activity", p.Sparkline(p.Activity[s.ID], p.columns-nameColumns-4, 10))
+	p.colored(p.Key, "activity", p.Sparkline(p.Activity[s.ID], p.columns-nameColumns-4))
 	p.fact("level", fmt.Sprint(s.Level))
 	p.fact("policy", mode(s))
 	p.blank()

@@ -17,12 +17,13 @@ const deaf = 300 * time.Millisecond
 // reportWait is how long the daemon may wait before it answers about an end.
 const reportWait = 10 * time.Second
 
-// DialogClient is what a dialog needs from a daemon.
-type DialogClient interface {
+// Client is what the panes need from a daemon.
+type Client interface {
 	Plan(ctx context.Context, s string) (*api.Plan, error)
 	End(ctx context.Context, s string, req api.EndRequest) (*api.Report, error)
 	Report(ctx context.Context, s string, wait time.Duration) (*api.Report, error)
 	Kill(ctx context.Context, ref string, req api.KillRequest) (*api.Killed, error)
+	Events(ctx context.Context, q api.EventsQuery, each func(*api.Event) error) error
 }
 
 // Stage is the progress of a dialog.
@@ -74,7 +75,7 @@ type DialogTarget struct {
 // DialogOptions are what a dialog needs.
 type DialogOptions struct {
 	Context context.Context
-	Client  DialogClient
+	Client  Client
 	Now     func() time.Time
 	Keys    ink.DialogKeys
 }
@@ -132,7 +133,7 @@ func (d *Dialog) Press(msg tea.KeyPressMsg) (cmd tea.Cmd, closed bool) {
 // rows are the keys of the dialog; closed is set by those that close it.
 func (d *Dialog) rows(closed *bool) []ink.KeyRow {
 	k := d.Keys
-	rows := append(ink.Moves(d.Scroll, d.page, k.Up, k.Down, k.PageUp, k.PageDown), ink.OnKey(k.Cancel, func() { *closed = true }))
+	rows := append(ink.Moves(func(lines int) { d.offset += lines }, d.page, k.Up, k.Down, k.PageUp, k.PageDown), ink.OnKey(k.Cancel, func() { *closed = true }))
 	switch d.stage {
 	case Done:
 		rows = append(rows, ink.OnKey(k.Confirm, func() { *closed = true }))
@@ -144,9 +145,6 @@ func (d *Dialog) rows(closed *bool) []ink.KeyRow {
 	}
 	return rows
 }
-
-// Scroll moves the list.
-func (d *Dialog) Scroll(lines int) { d.offset += lines }
 
 // blocked says why there is nothing to confirm yet, "" if there is.
 func (d *Dialog) blocked() string {

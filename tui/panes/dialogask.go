@@ -35,15 +35,11 @@ func (d *Dialog) sendEnd(t *DialogTarget, now bool) tea.Cmd {
 	}, d.reported(t))
 }
 
-func (d *Dialog) askReport(t *DialogTarget) tea.Cmd {
-	return ask(t, func() (*api.Report, error) { return d.Client.Report(d.Context, t.Session, reportWait) }, d.reported(t))
-}
-
 // reported takes a report, and asks for the next one until the end is over.
 func (d *Dialog) reported(t *DialogTarget) func(*api.Report) (tea.Cmd, *DialogResult) {
 	return func(r *api.Report) (tea.Cmd, *DialogResult) {
 		if t.report = r; !t.over() {
-			return d.askReport(t), nil
+			return ask(t, func() (*api.Report, error) { return d.Client.Report(d.Context, t.Session, reportWait) }, d.reported(t)), nil
 		}
 		return nil, d.result()
 	}

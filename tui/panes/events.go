@@ -12,6 +12,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/tui/ink"
+	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
 const (
@@ -20,11 +21,6 @@ const (
 	paintEvery = 100 * time.Millisecond
 	retryEvery = time.Second
 )
-
-// EventsClient is what the pane needs from a daemon.
-type EventsClient interface {
-	Events(ctx context.Context, q api.EventsQuery, each func(*api.Event) error) error
-}
 
 // EventsPane is the events of one session. Its goroutine reads them; the view takes those
 // that arrived since the last time.
@@ -47,7 +43,7 @@ type EventsPane struct {
 type EventsMsg struct{ Pane *EventsPane }
 
 // OpenEvents begins to read the events of a session, including those of the last minutes.
-func OpenEvents(ctx context.Context, c EventsClient, session string, now time.Time) (*EventsPane, tea.Cmd) {
+func OpenEvents(ctx context.Context, c Client, session string, now time.Time) (*EventsPane, tea.Cmd) {
 	p := &EventsPane{Session: session, ready: make(chan struct{}, 1)}
 	p.ctx, p.cancel = context.WithCancel(ctx)
 	return p, tea.Batch(p.read(c, api.EventsQuery{Session: session, Since: now.Add(-before)}), p.wait())
@@ -56,7 +52,7 @@ func OpenEvents(ctx context.Context, c EventsClient, session string, now time.Ti
 // Close stops the reading.
 func (p *EventsPane) Close() { p.cancel() }
 
-func (p *EventsPane) read(c EventsClient, q api.EventsQuery) tea.Cmd {
+func (p *EventsPane) read(c Client, q api.EventsQuery) tea.Cmd {
 	return func() tea.Msg {
 		for p.ctx.Err() == nil {
 			err := c.Events(p.ctx, q, func(ev *api.Event) error {
@@ -72,10 +68,7 @@ func (p *EventsPane) read(c EventsClient, q api.EventsQuery) tea.Cmd {
 				p.put(nil, err)
 				return nil
 			}
-			select { // the daemon is away
-			case <-time.After(retryEvery):
-			case <-p.ctx.Done():
-			}
+			picture.Pause(p.ctx, retryEvery) // the daemon is away
 		}
 		return nil
 	}
@@ -100,9 +93,7 @@ func (p *EventsPane) put(ev *api.Event, err error) {
 // wait notifies the view of new events, not more often than it paints.
 func (p *EventsPane) wait() tea.Cmd {
 	return func() tea.Msg {
-		select {
-		case <-time.After(paintEvery):
-		case <-p.ctx.Done():
+		if picture.Pause(p.ctx, paintEvery); p.ctx.Err() != nil {
 			return nil
 		}
 		select {

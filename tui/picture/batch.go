@@ -27,9 +27,6 @@ func NewBatch() *Batch {
 	}
 }
 
-// Whole reports whether no part of a frame is missing.
-func (b *Batch) Whole() bool { return !b.partial }
-
 // Add puts the next frame on top. A snapshot begins a new picture, even if the last one was
 // incomplete; further parts of a snapshot come as diffs. Add copies what it keeps: one
 // long-lived process must not keep the whole frame in memory.

@@ -22,14 +22,11 @@ type Watcher interface {
 	Watch(ctx context.Context, q api.WatchQuery, each func(*api.Frame) error) error
 }
 
-// Connect finds the daemon.
-type Connect func(ctx context.Context) (Watcher, error)
-
 // Feed reads the daemon's frames. Frames that wait for the view are one batch, in which later
 // frames win: a slow terminal loses frames, but costs no memory and never shows a wrong picture.
 type Feed struct {
-	connect Connect
-	pause   func(context.Context, time.Duration) // waits that long, or for ctx
+	connect func(context.Context) (Watcher, error) // finds the daemon
+	pause   func(context.Context, time.Duration)   // waits that long, or for ctx
 
 	mu    sync.Mutex
 	next  FeedMsg
@@ -45,8 +42,8 @@ type FeedMsg struct {
 }
 
 // NewFeed makes a feed that reads nothing before Run.
-func NewFeed(c Connect) *Feed {
-	return &Feed{connect: c, ready: make(chan struct{}, 1), pause: Pause}
+func NewFeed(connect func(context.Context) (Watcher, error)) *Feed {
+	return &Feed{connect: connect, ready: make(chan struct{}, 1), pause: Pause}
 }
 
 // Pause waits that long, or until ctx is done.
@@ -109,7 +106,7 @@ func (f *Feed) Add(frame *api.Frame) {
 		f.next.Batch = NewBatch()
 	}
 	f.next.Batch.Add(frame)
-	if f.next.Batch.Whole() {
+	if !f.next.Batch.partial {
 		f.wake()
 	}
 }
@@ -117,7 +114,7 @@ func (f *Feed) Add(frame *api.Frame) {
 func (f *Feed) send(msg FeedMsg) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if b := f.next.Batch; b != nil && !b.Whole() {
+	if b := f.next.Batch; b != nil && b.partial {
 		f.next.Batch = nil // half a picture is useless
 	}
 	msg.Batch = f.next.Batch
@@ -157,7 +154,7 @@ func (f *Feed) Wait(ctx context.Context) tea.Cmd {
 func (f *Feed) Take() (FeedMsg, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if b := f.next.Batch; b != nil && !b.Whole() || !f.news {
+	if b := f.next.Batch; b != nil && b.partial || !f.news {
 		return FeedMsg{}, false
 	}
 	msg := f.next

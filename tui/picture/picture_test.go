@@ -333,16 +333,16 @@ func TestPartialFrames(t *testing.T) {
 	b := NewBatch()
 	b.Add(&api.Frame{Head: api.Head{Kind: "diff"}, Remove: []api.Ref{at(9, 9)}})
 	b.Add(&api.Frame{Head: api.Head{Kind: "snapshot"}, Partial: true, Upsert: []api.Process{born(at(1, 1), nil, "a")}})
-	if b.Whole() {
+	if !b.partial {
 		t.Error("half a picture counts as a whole one")
 	}
 	b.Add(&api.Frame{Head: api.Head{Kind: "heartbeat"}})
-	if b.Whole() {
+	if !b.partial {
 		t.Error("a heartbeat ends a picture")
 	}
 	b.Add(&api.Frame{Head: api.Head{Kind: "diff"}, Upsert: []api.Process{born(at(2, 2), nil, "b")}})
-	if !b.Whole() || !b.Reset || len(b.Upsert) != 2 || len(b.Remove) != 0 {
-		t.Errorf("whole %t, reset %t, %d, %d", b.Whole(), b.Reset, len(b.Upsert), len(b.Remove))
+	if b.partial || !b.Reset || len(b.Upsert) != 2 || len(b.Remove) != 0 {
+		t.Errorf("partial %t, reset %t, %d, %d", b.partial, b.Reset, len(b.Upsert), len(b.Remove))
 	}
 }
 

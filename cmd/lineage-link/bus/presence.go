@@ -26,17 +26,12 @@ const (
 	streamTime      = 10 * time.Second // from a stream of events to the next one
 )
 
-// PresenceKeys is where it is said: a [Bus].
-type PresenceKeys interface {
-	Store(ctx context.Context, stream string, m *Message) error
-}
-
 // Presence says how the host is when that changes, and often enough for the TTL.
 type Presence struct {
 	Dial    func(context.Context) (api.Client, error)
-	Keys    PresenceKeys
-	Host    string        // its name in subjects
-	Changed chan struct{} // receives, if it has room, when a session began or changed
+	Store   func(ctx context.Context, stream string, m *Message) error // of a [Bus]
+	Host    string                                                     // its name in subjects
+	Changed chan struct{}                                              // receives, if it has room, when a session began or changed
 	Log     zerolog.Logger
 }
 
@@ -92,7 +87,7 @@ func (p *Presence) tell(ctx context.Context) error {
 		return fmt.Errorf("encode the presence: %w", err)
 	}
 	m := &Message{Subject: service.HostSubject(p.Host), Body: text, TTL: PresenceTTL}
-	return p.Keys.Store(ctx, service.HostsStream, m)
+	return p.Store(ctx, service.HostsStream, m)
 }
 
 // gather asks the daemon. Without an answer the host says that.

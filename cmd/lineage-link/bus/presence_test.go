@@ -45,7 +45,7 @@ func TestPresence(t *testing.T) {
 		}}
 		s, changed := &told{}, make(chan struct{}, 1)
 		var away atomic.Bool
-		p := &Presence{Keys: s, Host: "web1", Changed: changed, Log: zerolog.Nop(), Dial: func(context.Context) (api.Client, error) {
+		p := &Presence{Store: s.Store, Host: "web1", Changed: changed, Log: zerolog.Nop(), Dial: func(context.Context) (api.Client, error) {
 			if away.Load() {
 				return nil, errors.New("away")
 			}

@@ -76,7 +76,7 @@ func (f *fake) call(t *testing.T, name string, change ...func(*Hook)) (message s
 	h := Hook{
 		Agent: agent, In: strings.NewReader(event), Out: &out, PID: self,
 		Look:      func() Listener { t.Error("it looks at the socket"); return ListenerUnknown },
-		Note:      NewSilenceNote(func(string) string { return t.TempDir() }, "note"),
+		Note:      NewNote(func(string) string { return t.TempDir() }, "note"),
 		Ancestors: func(int) []api.Process { return f.above },
 		Dial: func(context.Context) (api.Client, error) {
 			if f.dialed++; f.dialed <= f.deaf {
@@ -107,12 +107,12 @@ func process(pid int, comm string, argv ...string) api.Process {
 var inClaude = []api.Process{process(41, "sh"), process(40, "claude", "claude"), process(30, "bash"), process(20, "tmux: server", "tmux")}
 
 // with gives a hook what the user's directory and the kernel say.
-func with(note *SilenceNote, look Listener) func(*Hook) {
+func with(note *Note, look Listener) func(*Hook) {
 	return func(h *Hook) { h.Note, h.Look = note, func() Listener { return look } }
 }
 
-func noteIn(dir string) *SilenceNote {
-	return NewSilenceNote(func(name string) string { return map[string]string{"XDG_RUNTIME_DIR": dir, "TMPDIR": dir}[name] }, "note")
+func noteIn(dir string) *Note {
+	return NewNote(func(name string) string { return map[string]string{"XDG_RUNTIME_DIR": dir, "TMPDIR": dir}[name] }, "note")
 }
 
 // events are all that the hook knows.

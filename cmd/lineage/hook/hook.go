@@ -53,7 +53,7 @@ type Hook struct {
 	Out       io.Writer
 	Dial      func(ctx context.Context) (api.Client, error)
 	Look      func() Listener // without asking the daemon
-	Note      *SilenceNote
+	Note      *Note
 	Ancestors func(pid int) []api.Process
 	PID       int // this process
 }

@@ -77,7 +77,7 @@ func (a Agent) merge(text []byte, program string, undo bool) ([]byte, error) {
 	}
 	l := layout{unit: indentation(top)}
 	flat := len(top.Members) > 0 && !bytes.ContainsRune(bytes.TrimSpace(text), '\n') // then each line break will be ours
-	hooks, err := objectIn(top, "hooks")
+	hooks, err := valueIn[*hujson.Object](top, "hooks", "object")
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func (a Agent) merge(text []byte, program string, undo bool) ([]byte, error) {
 		l.insertMember(top, "hooks", hooks, 1)
 	}
 	for _, event := range slices.Backward(a.events) {
-		list, err := arrayIn(hooks, event)
+		list, err := valueIn[*hujson.Array](hooks, event, "array")
 		if err != nil {
 			return nil, err
 		}
@@ -104,12 +104,12 @@ func (a Agent) merge(text []byte, program string, undo bool) ([]byte, error) {
 
 // complete reports whether each event has exactly this hook.
 func (a Agent) complete(top *hujson.Object, program string) (bool, error) {
-	hooks, err := objectIn(top, "hooks")
+	hooks, err := valueIn[*hujson.Object](top, "hooks", "object")
 	if hooks == nil || err != nil {
 		return false, err
 	}
 	for _, event := range a.events {
-		list, err := arrayIn(hooks, event)
+		list, err := valueIn[*hujson.Array](hooks, event, "array")
 		if list == nil || err != nil {
 			return false, err
 		}
@@ -125,13 +125,13 @@ func (a Agent) complete(top *hujson.Object, program string) (bool, error) {
 
 // remove removes the groups that a setup wrote, and what is then empty.
 func (a Agent) remove(top *hujson.Object) error {
-	hooks, err := objectIn(top, "hooks")
+	hooks, err := valueIn[*hujson.Object](top, "hooks", "object")
 	if hooks == nil || err != nil {
 		return err
 	}
 	removed := false
 	for _, event := range a.events {
-		list, err := arrayIn(hooks, event)
+		list, err := valueIn[*hujson.Array](hooks, event, "array")
 		if err != nil {
 			return err
 		}
@@ -171,14 +171,6 @@ func memberAt(o *hujson.Object, name string) int {
 		n, ok := m.Name.Value.(hujson.Literal)
 		return ok && n.String() == name
 	})
-}
-
-func objectIn(o *hujson.Object, name string) (*hujson.Object, error) {
-	return valueIn[*hujson.Object](o, name, "object")
-}
-
-func arrayIn(o *hujson.Object, name string) (*hujson.Array, error) {
-	return valueIn[*hujson.Array](o, name, "array")
 }
 
 // valueIn is the value of a name, nil if there is none, an error if it has another type, or the name is there twice.

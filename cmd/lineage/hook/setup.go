@@ -175,14 +175,12 @@ func (a Agent) Runs(p *api.Process) bool {
 		files = append(files, p.Argv[0])
 		words := p.Argv[1:]
 		script := slices.IndexFunc(words, func(w string) bool { return !strings.HasPrefix(w, "-") })
-		if script >= 0 && slices.ContainsFunc(files, interprets) {
+		if script >= 0 && slices.ContainsFunc(files, func(f string) bool { return slices.Contains(interpreters, filepath.Base(f)) }) {
 			files = append(files, words[script])
 		}
 	}
 	return p.Comm == a.Command || slices.ContainsFunc(files, a.has)
 }
-
-func interprets(file string) bool { return slices.Contains(interpreters, filepath.Base(file)) }
 
 // has reports whether a file is the agent's, by its path.
 func (a Agent) has(file string) bool {

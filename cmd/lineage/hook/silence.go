@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// A SilenceNote is a file of the user's that exists while no daemon answers.
-type SilenceNote struct {
+// A Note is a file of the user's that exists while no daemon answers.
+type Note struct {
 	name string
 	dirs []string // the first that is ours has the file
 }
@@ -18,10 +18,10 @@ type SilenceNote struct {
 // most is how long a note may get, in bytes.
 const most = 64
 
-// NewSilenceNote names the note. It is in XDG_RUNTIME_DIR. Under sudo, su and cron and in containers
+// NewNote names the note. It is in XDG_RUNTIME_DIR. Under sudo, su and cron and in containers
 // that is not set, or another user's: then it is in a directory of the user's own below TMPDIR.
-func NewSilenceNote(env func(string) string, name string) *SilenceNote {
-	n := &SilenceNote{name: name}
+func NewNote(env func(string) string, name string) *Note {
+	n := &Note{name: name}
 	if dir := env("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
 		n.dirs = append(n.dirs, dir)
 	}
@@ -34,7 +34,7 @@ func NewSilenceNote(env func(string) string, name string) *SilenceNote {
 }
 
 // Read returns what the note says.
-func (n *SilenceNote) Read() (text string, there bool) {
+func (n *Note) Read() (text string, there bool) {
 	root := n.open(false)
 	if root == nil {
 		return "", false
@@ -48,12 +48,12 @@ func (n *SilenceNote) Read() (text string, there bool) {
 }
 
 // Write replaces the note, and Add appends to it. False: it cannot be kept.
-func (n *SilenceNote) Write(text string) bool {
+func (n *Note) Write(text string) bool {
 	n.Remove()
 	return n.Add(text)
 }
 
-func (n *SilenceNote) Add(text string) bool {
+func (n *Note) Add(text string) bool {
 	root := n.open(true)
 	if root == nil {
 		return false
@@ -78,7 +78,7 @@ func (n *SilenceNote) Add(text string) bool {
 }
 
 // Remove notes that a daemon answers.
-func (n *SilenceNote) Remove() {
+func (n *Note) Remove() {
 	if root := n.open(false); root != nil {
 		_ = root.Remove(n.name)
 		root.Close()
@@ -87,7 +87,7 @@ func (n *SilenceNote) Remove() {
 
 // open opens the note's directory; nil: every one of them can be written by others. A program of
 // root's may have another user's environment, and everybody may make links in /tmp.
-func (n *SilenceNote) open(create bool) *os.Root {
+func (n *Note) open(create bool) *os.Root {
 	for i, dir := range n.dirs {
 		if last := i == len(n.dirs)-1; last && create {
 			_ = os.Mkdir(dir, 0o700)

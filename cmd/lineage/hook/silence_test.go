@@ -11,12 +11,12 @@ import (
 )
 
 // silenceNoteIn is a note whose directories are those, if they may be used.
-func silenceNoteIn(runtime, tmp string) *SilenceNote {
-	return NewSilenceNote(func(name string) string { return map[string]string{"XDG_RUNTIME_DIR": runtime, "TMPDIR": tmp}[name] }, "note")
+func silenceNoteIn(runtime, tmp string) *Note {
+	return NewNote(func(name string) string { return map[string]string{"XDG_RUNTIME_DIR": runtime, "TMPDIR": tmp}[name] }, "note")
 }
 
 func TestNote(t *testing.T) {
-	for what, n := range map[string]*SilenceNote{"runtime directory": silenceNoteIn(t.TempDir(), t.TempDir()), "below TMPDIR": silenceNoteIn("", t.TempDir()), "relative": silenceNoteIn(".", t.TempDir())} {
+	for what, n := range map[string]*Note{"runtime directory": silenceNoteIn(t.TempDir(), t.TempDir()), "below TMPDIR": silenceNoteIn("", t.TempDir()), "relative": silenceNoteIn(".", t.TempDir())} {
 		if text, there := n.Read(); there || text != "" {
 			t.Errorf("%s: %q is there already", what, text)
 		}

@@ -110,7 +110,7 @@ func TestUnansweredAnywhere(t *testing.T) {
 		for _, name := range []string{"SessionStart", "SessionStart", "Stop", "Stop"} {
 			f := newFake(inClaude, "")
 			f.deaf, f.deafWith = 1, nobody(syscall.ENOENT)
-			note := NewSilenceNote(func(name string) string { return map[string]string{"TMPDIR": tmp}[name] }, "note")
+			note := NewNote(func(name string) string { return map[string]string{"TMPDIR": tmp}[name] }, "note")
 			message := f.call(t, name, with(note, ListenerGone))
 			got.WriteString(map[bool]string{true: "1", false: "0"}[strings.Contains(message, unheard)])
 		}

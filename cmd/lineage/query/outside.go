@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 	"github.com/lineage-ebpf/lineage/daemon/holdings"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -105,7 +106,7 @@ const readTime = 10 * time.Second
 // not be read. In a container PID 1 is another process.
 func (h Outsiders) Orphans(ctx context.Context) (orphans []text.HostOrphan, unknown []string, err error) {
 	if ns, err := h.Proc.PIDNamespace(uint32(os.Getpid())); err == nil && ns != procfs.InitPIDNamespace {
-		return nil, nil, tracer.ErrPIDNamespace
+		return nil, nil, &cli.Error{Code: api.ExitUnsupported, Err: tracer.ErrPIDNamespace}
 	}
 	children, err := h.Proc.ByParent()
 	if err != nil {

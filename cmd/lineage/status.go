@@ -146,11 +146,10 @@ that replaces one with another abi takes its sessions over.`,
 			ABI:     a.host.abi(),
 			Objects: a.host.objects(),
 		}
-		c, daemonErr := a.client(cmd.Context())
-		if daemonErr == nil {
-			defer c.Close()
-			doc.Daemon, daemonErr = c.Version(cmd.Context())
-		}
+		daemonErr := a.with(cmd.Context(), func(c api.Client) (err error) {
+			doc.Daemon, err = c.Version(cmd.Context())
+			return err
+		})
 		return a.Print(format.Value, text.Version(&doc, a.socketPath(), daemonErr))
 	}
 	return cmd

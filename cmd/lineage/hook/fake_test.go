@@ -76,7 +76,7 @@ func (f *fake) call(t *testing.T, name string, change ...func(*Hook)) (message s
 	h := Hook{
 		Agent: agent, In: strings.NewReader(event), Out: &out, PID: self,
 		Look:      func() Listener { t.Error("it looks at the socket"); return ListenerUnknown },
-		Note:      NewNote(func(string) string { return t.TempDir() }, "note"),
+		Note:      noteIn(t.TempDir(), t.TempDir()),
 		Ancestors: func(int) []api.Process { return f.above },
 		Dial: func(context.Context) (api.Client, error) {
 			if f.dialed++; f.dialed <= f.deaf {
@@ -111,8 +111,9 @@ func with(note *Note, look Listener) func(*Hook) {
 	return func(h *Hook) { h.Note, h.Look = note, func() Listener { return look } }
 }
 
-func noteIn(dir string) *Note {
-	return NewNote(func(name string) string { return map[string]string{"XDG_RUNTIME_DIR": dir, "TMPDIR": dir}[name] }, "note")
+// noteIn is a note whose directories are those, if they may be used.
+func noteIn(runtime, tmp string) *Note {
+	return NewNote(func(name string) string { return map[string]string{"XDG_RUNTIME_DIR": runtime, "TMPDIR": tmp}[name] }, "note")
 }
 
 // events are all that the hook knows.

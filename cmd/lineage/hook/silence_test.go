@@ -10,13 +10,8 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
-// silenceNoteIn is a note whose directories are those, if they may be used.
-func silenceNoteIn(runtime, tmp string) *Note {
-	return NewNote(func(name string) string { return map[string]string{"XDG_RUNTIME_DIR": runtime, "TMPDIR": tmp}[name] }, "note")
-}
-
 func TestNote(t *testing.T) {
-	for what, n := range map[string]*Note{"runtime directory": silenceNoteIn(t.TempDir(), t.TempDir()), "below TMPDIR": silenceNoteIn("", t.TempDir()), "relative": silenceNoteIn(".", t.TempDir())} {
+	for what, n := range map[string]*Note{"runtime directory": noteIn(t.TempDir(), t.TempDir()), "below TMPDIR": noteIn("", t.TempDir()), "relative": noteIn(".", t.TempDir())} {
 		if text, there := n.Read(); there || text != "" {
 			t.Errorf("%s: %q is there already", what, text)
 		}
@@ -64,9 +59,9 @@ func TestNotOurs(t *testing.T) {
 			require.NoError(t, os.Mkdir(dir, 0o700))
 			victim := filepath.Join(elsewhere, "note")
 			require.NoError(t, make(dir, victim))
-			n := silenceNoteIn("", tmp)
+			n := noteIn("", tmp)
 			if runtime {
-				n = silenceNoteIn(dir, victim) // below which nothing can be made
+				n = noteIn(dir, victim) // below which nothing can be made
 			}
 			if n.Add("x") {
 				t.Errorf("%s, runtime directory %v: it says that it is kept", what, runtime)
@@ -79,7 +74,7 @@ func TestNotOurs(t *testing.T) {
 	// Then the user's own directory is taken.
 	theirs := t.TempDir()
 	require.NoError(t, os.Chown(theirs, 65534, 65534))
-	n := silenceNoteIn(theirs, t.TempDir())
+	n := noteIn(theirs, t.TempDir())
 	if found, err := os.ReadDir(theirs); !n.Add("x") || err != nil || len(found) > 0 {
 		t.Errorf("%v, %v", found, err)
 	}

@@ -64,7 +64,7 @@ func TestPatience(t *testing.T) {
 // Without a daemon the user hears so once. A tool call waits in vain a few times after each start if
 // a daemon runs, and never if none does.
 func TestUnanswered(t *testing.T) {
-	note := noteIn(t.TempDir())
+	note := noteIn(t.TempDir(), t.TempDir())
 	f := newFake(inClaude, "")
 	f.deaf, f.deafWith = 1000, context.DeadlineExceeded
 	call := func(name string, look Listener, dials, says int) {
@@ -110,7 +110,7 @@ func TestUnansweredAnywhere(t *testing.T) {
 		for _, name := range []string{"SessionStart", "SessionStart", "Stop", "Stop"} {
 			f := newFake(inClaude, "")
 			f.deaf, f.deafWith = 1, nobody(syscall.ENOENT)
-			note := NewNote(func(name string) string { return map[string]string{"TMPDIR": tmp}[name] }, "note")
+			note := noteIn("", tmp)
 			message := f.call(t, name, with(note, ListenerGone))
 			got.WriteString(map[bool]string{true: "1", false: "0"}[strings.Contains(message, unheard)])
 		}

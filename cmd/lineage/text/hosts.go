@@ -18,24 +18,18 @@ type HostAnswer struct {
 	Exit    int // the exit code that belongs to Err
 }
 
-type (
-	hostsDocument struct {
-		api.Head
-		Items []hostItem `json:"items"`
-	}
-	hostItem struct {
-		api.Head
-		Host     string `json:"host"`
-		Error    string `json:"error,omitempty"`
-		Exit     int    `json:"exit"` // the command's exit code if it asked this host alone
-		Document any    `json:"document,omitempty"`
-	}
-)
+type hostItem struct {
+	api.Head
+	Host     string `json:"host"`
+	Error    string `json:"error,omitempty"`
+	Exit     int    `json:"exit"` // the command's exit code if it asked this host alone
+	Document any    `json:"document,omitempty"`
+}
 
 // Hosts merges the answers of many hosts. Tables become one table with the column HOST;
 // items and names get the field host.
 func Hosts(answers []HostAnswer) *Listing {
-	doc := hostsDocument{Head("hosts"), []hostItem{}}
+	doc := documents[hostItem]{Head("hosts"), []hostItem{}}
 	l := &Listing{}
 	for i := range answers {
 		a := &answers[i]

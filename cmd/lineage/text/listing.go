@@ -32,6 +32,25 @@ type Listing struct {
 	table func(*Page) table // what Text writes, if that is one table
 }
 
+// add adds an item and its name.
+func (l *Listing) add(item any, name string) {
+	l.Items, l.Names = append(l.Items, item), append(l.Names, name)
+}
+
+// documents is the document of several answers of a kind.
+type documents[T any] struct {
+	api.Head
+	Items []T `json:"items"`
+}
+
+// documentOf is the document of several answers, or the only answer itself.
+func documentOf[T any](several bool, kind string, all []T) any {
+	if several {
+		return documents[T]{Head(kind), all}
+	}
+	return all[0]
+}
+
 // Write writes l to the page: all of it, or nothing.
 func (l *Listing) Write(p *Page, format string) error {
 	switch format {

@@ -156,8 +156,7 @@ func OutsideOrphans(doc *HostOrphans) *Listing {
 	}
 	for i := range doc.Items {
 		doc.Items[i].Head = api.Head{Kind: "host_orphan"}
-		l.Items = append(l.Items, doc.Items[i])
-		l.Names = append(l.Names, doc.Items[i].Ref.String())
+		l.add(doc.Items[i], doc.Items[i].Ref.String())
 	}
 	return l
 }

@@ -8,12 +8,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api/display"
 )
 
-// plansDocument is the document of `end --dry-run -o json` for several sessions.
-type plansDocument struct {
-	api.Head
-	Items []*api.Plan `json:"items"`
-}
-
 // Plans shows what ends would do; how says which signals each end sends.
 func Plans(plans []*api.Plan, how map[*api.Plan]string, several bool) *Listing {
 	l := &Listing{Text: func(p *Page) {
@@ -28,15 +22,10 @@ func Plans(plans []*api.Plan, how map[*api.Plan]string, several bool) *Listing {
 		for _, pr := range plan.Processes {
 			pr.Head = api.Head{Kind: "process"}
 			pr.Session = plan.Session
-			l.Items = append(l.Items, pr)
-			l.Names = append(l.Names, pr.Ref.String())
+			l.add(pr, pr.Ref.String())
 		}
 	}
-	if several {
-		l.Doc = plansDocument{Head("plans"), plans}
-	} else {
-		l.Doc = plans[0]
-	}
+	l.Doc = documentOf(several, "plans", plans)
 	return l
 }
 

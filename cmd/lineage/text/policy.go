@@ -15,8 +15,7 @@ func Policy(doc *api.Policy) *Listing {
 	l := &Listing{Doc: doc, Text: func(p *Page) { writePolicy(p, doc) }}
 	for _, v := range doc.Items {
 		v.Kind = "policy_value"
-		l.Items = append(l.Items, v)
-		l.Names = append(l.Names, v.Key)
+		l.add(v, v.Key)
 	}
 	return l
 }
@@ -68,8 +67,7 @@ func Explain(doc *api.PolicyExplain) *Listing {
 	l := &Listing{Doc: doc, Text: func(p *Page) { writeExplain(p, doc) }}
 	for _, r := range doc.Items {
 		r.Kind = "policy_rule"
-		l.Items = append(l.Items, r)
-		l.Names = append(l.Names, r.Rule)
+		l.add(r, r.Rule)
 	}
 	return l
 }

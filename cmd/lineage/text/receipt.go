@@ -10,12 +10,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api/display"
 )
 
-// reportsDocument is the document of `end -o json` for several sessions.
-type reportsDocument struct {
-	api.Head
-	Items []*api.Report `json:"items"`
-}
-
 // Receipt is how one session ended.
 type Receipt struct {
 	Report *api.Report
@@ -33,14 +27,9 @@ func Receipts(receipts []Receipt, several bool) *Listing {
 	reports := []*api.Report{}
 	for _, r := range receipts {
 		reports = append(reports, r.Report)
-		l.Items = append(l.Items, r.Report)
-		l.Names = append(l.Names, r.Report.Session)
+		l.add(r.Report, r.Report.Session)
 	}
-	if several {
-		l.Doc = reportsDocument{Head("reports"), reports}
-	} else {
-		l.Doc = reports[0]
-	}
+	l.Doc = documentOf(several, "reports", reports)
 	return l
 }
 

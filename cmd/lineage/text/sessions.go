@@ -26,8 +26,7 @@ func Sessions(list *api.Sessions) *Listing {
 	}
 	for i := range list.Items {
 		list.Items[i].Head = api.Head{Kind: "session"}
-		l.Items = append(l.Items, list.Items[i])
-		l.Names = append(l.Names, list.Items[i].ID)
+		l.add(list.Items[i], list.Items[i].ID)
 	}
 	return l
 }

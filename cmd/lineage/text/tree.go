@@ -42,12 +42,6 @@ func Subtree(t *api.Tree, ref api.Ref) (*api.Tree, bool) {
 	return sub, true
 }
 
-// trees is the document of several trees.
-type treesDocument struct {
-	api.Head
-	Items []api.Tree `json:"items"`
-}
-
 // Trees shows trees; one: the document is the tree itself, not a list.
 func Trees(trees []api.Tree, one bool) *Listing {
 	l := &Listing{Text: func(p *Page) {
@@ -63,14 +57,9 @@ func Trees(trees []api.Tree, one bool) *Listing {
 		t.Head = Head("tree")
 		for j := range t.Nodes {
 			t.Nodes[j].Head = api.Head{Kind: "process"}
-			l.Items = append(l.Items, t.Nodes[j])
-			l.Names = append(l.Names, t.Nodes[j].Ref.String())
+			l.add(t.Nodes[j], t.Nodes[j].Ref.String())
 		}
 	}
-	if one {
-		l.Doc = trees[0]
-	} else {
-		l.Doc = treesDocument{Head("trees"), trees}
-	}
+	l.Doc = documentOf(!one, "trees", trees)
 	return l
 }

@@ -78,9 +78,7 @@ func TestHostIsDown(t *testing.T) {
 	for _, line := range strings.Split(s.draw(), "\n") {
 		if text := ansi.Strip(line); strings.Contains(text, "db1.example.com") {
 			require.Equal(t, strings.TrimSpace(strings.Split(text, "│")[1]), "db1.example.com  "+why)
-			if !strings.Contains(line, s.term.theme.Bad.Of("  "+why)) {
-				t.Errorf("it is not red: %q", line)
-			}
+			require.Contains(t, line, s.term.theme.Bad.Of("  "+why))
 		}
 	}
 	s.press("x")

@@ -76,9 +76,7 @@ func TestWhyIsAskedOnce(t *testing.T) {
 	for range 5 {
 		s.Update(stroke("down"))
 	}
-	if len(s.fake.Got.Whys) != 0 {
-		t.Errorf("asked %q within Update", s.fake.Got.Whys)
-	}
+	require.Equal(t, len(s.fake.Got.Whys), 0)
 	s.run(first)
 	at := s.view.Selected().Process
 	if len(s.fake.Got.Whys) != 2 || at == nil || s.fake.Got.Whys[1] != at.Ref.String() {
@@ -86,14 +84,10 @@ func TestWhyIsAskedOnce(t *testing.T) {
 	}
 	s.later(time.Second)
 	s.run(s.ask())
-	if len(s.fake.Got.Whys) != 2 {
-		t.Errorf("asked again after a second: %q", s.fake.Got.Whys)
-	}
+	require.Equal(t, len(s.fake.Got.Whys), 2)
 	s.later(whyEvery)
 	s.run(s.ask())
-	if len(s.fake.Got.Whys) != 3 {
-		t.Errorf("not asked again: %q", s.fake.Got.Whys)
-	}
+	require.Equal(t, len(s.fake.Got.Whys), 3)
 }
 
 // q ends nothing, from everywhere except while a line is typed.
@@ -120,9 +114,7 @@ func TestRates(t *testing.T) {
 	r.sample(noon.Add(2*time.Second), 1100, p)
 	require.Equal(t, r.now(), 50)
 	r.sample(noon.Add(3*time.Second), 5, p)
-	if r.now() != 0 {
-		t.Errorf("another daemon's count makes %v forks/s", r.now())
-	}
+	require.Equal(t, r.now(), 0)
 	for i := range 200 {
 		r.sample(noon.Add(time.Duration(4+i)*time.Second), uint64(i), p)
 	}

@@ -143,9 +143,7 @@ func TestSwapped(t *testing.T) {
 	s := open(t, path)
 	require.NoError(t, errors.Join(os.Remove(path), os.Symlink("victim", path)))
 	for range 2 {
-		if err := s.Deliver(t.Context(), batch("1")); err == nil || !strings.Contains(err.Error(), "symbolic link") {
-			t.Fatalf("%v, want the link refused", err)
-		}
+		require.Contains(t, fmt.Sprint(s.Deliver(t.Context(), batch("1"))), "symbolic link")
 	}
 	require.NoError(t, os.Remove(path))
 	deliver(t, s, "1")
@@ -158,9 +156,8 @@ func TestSwapped(t *testing.T) {
 func TestTwoWriters(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	s := open(t, path)
-	if _, err := newFileSink(path, numbered); err == nil || !strings.Contains(err.Error(), "another exporter") {
-		t.Errorf("%v, want the second one refused", err)
-	}
+	_, err := newFileSink(path, numbered)
+	require.Contains(t, fmt.Sprint(err), "another exporter")
 	s.Close()
 	open(t, path)
 }

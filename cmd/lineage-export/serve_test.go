@@ -45,9 +45,7 @@ func serving(t *testing.T, h http.HandlerFunc, wait time.Duration) (*daemon, str
 	go func() { over <- m.Serve(ctx) }()
 	t.Cleanup(func() {
 		cancel()
-		if err := <-over; err != nil {
-			t.Error(err)
-		}
+		require.NoError(t, <-over)
 	})
 	return d, "http://" + m.Addr().String()
 }

@@ -26,9 +26,7 @@ func TestAdopt(t *testing.T) {
 	if got.GraceMS = nil; got != want {
 		t.Errorf("asked for %+v, want %+v", got, want)
 	}
-	if f.Got.Created[1].Root.StartNS != 99 {
-		t.Errorf("asked for %+v", f.Got.Created[1])
-	}
+	require.Equal(t, f.Got.Created[1].Root.StartNS, 99)
 }
 
 // Processes that are left out are named.

@@ -27,9 +27,7 @@ func TestEndBranch(t *testing.T) {
 	for _, id := range []string{f.Has.Sessions[0].ID, "branch"} { // one receipt for each session
 		require.Contains(t, stdout, id)
 	}
-	if len(f.Got.Ended) != 0 {
-		t.Errorf("sessions were asked to end: %v", f.Got.Ended)
-	}
+	require.Equal(t, len(f.Got.Ended), 0)
 }
 
 func TestEndBranchDryRun(t *testing.T) {

@@ -31,9 +31,7 @@ func TestHaltCommand(t *testing.T) {
 	if code, _, _ := w.run("halt", "--reason", "r"); code != api.ExitFailed || !strings.Contains(shown(), "Halt this host?") {
 		t.Errorf("exit %d after no", code)
 	}
-	if len(f.Got.Halts) != 0 {
-		t.Fatalf("%+v", f.Got.Halts)
-	}
+	require.Equal(t, len(f.Got.Halts), 0)
 	f.Has.Halted = &api.Halted{
 		Halt:  &api.Halt{Mode: api.ModeHalt, Reason: "case 7"},
 		Items: []api.HaltedSession{{ID: "k3x9q2"}, {ID: "q1w2e3", Refused: "pid 1 is the daemon"}},

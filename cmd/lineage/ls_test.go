@@ -55,13 +55,10 @@ func TestLsColumns(t *testing.T) {
 	if with := header(f); with != without || !strings.Contains(with, "PORTS") {
 		t.Errorf("%q with ports, %q without", with, without)
 	}
-	if _, out, _ := newWorld(t, f).run("ls"); !strings.Contains(out, " 8123,9000 ") {
-		t.Errorf("no ports in\n%s", out)
-	}
+	_, out, _ := newWorld(t, f).run("ls")
+	require.Contains(t, out, " 8123,9000 ")
 	f.Has.Sessions = nil
-	if none := header(f); none != without {
-		t.Errorf("%q of no session, %q", none, without)
-	}
+	require.Equal(t, header(f), without)
 }
 
 // A terminal of 80 columns shows everything that warns: a session that only its leftovers keep

@@ -54,9 +54,8 @@ func TestWhyUnreadContainer(t *testing.T) {
 	f.On.Why = func(string) (*api.Why, error) {
 		return &api.Why{Process: api.Process{Ref: api.Ref{PID: 7}, Comm: "sh", Container: &api.Container{ID: strings.Repeat("ab", 32), Runtime: "docker"}}}, nil
 	}
-	if _, out, _ := newWorld(t, f).run("why", "7"); !strings.Contains(out, "record cannot be read, no rule") {
-		t.Error(out)
-	}
+	_, out, _ := newWorld(t, f).run("why", "7")
+	require.Contains(t, out, "record cannot be read, no rule")
 }
 
 // So is the holder of a port or of a file, with what to do about it.
@@ -73,11 +72,7 @@ func TestWhyHolderOutside(t *testing.T) {
 			require.NoError(t, os.WriteFile(file, nil, 0o600))
 		}
 		out := w.record("why", what)
-		for _, want := range []string{"  1  init  parent", "  └─ 20  sh  parent", "     └─ 900  ", "To make a session of it and of what it started: lineage adopt 900, or a parent's PID\n"} {
-			if !strings.Contains(out, want) {
-				t.Errorf("%s does not say %q: %s", what, want, out)
-			}
-		}
+		require.Contains(t, out, []string{"  1  init  parent", "  └─ 20  sh  parent", "     └─ 900  ", "To make a session of it and of what it started: lineage adopt 900, or a parent's PID\n"}...)
 		if strings.Contains(out, strings.Repeat(" ", 20)) {
 			t.Errorf("%s is padded: %s", what, out)
 		}
@@ -142,9 +137,8 @@ func TestClaims(t *testing.T) {
 	why := f.Has.Whys[4130]
 	why.Process.Calls = []api.Call{call}
 	why.Process.Trace = &api.Trace{TraceID: "0af7", SpanID: "b7ad", Claimed: true}
-	if _, out, _ := newWorld(t, f).run("why", "4130"); !strings.Contains(out, "started by "+claim+", which ended 1m0s ago · trace 0af7, below span b7ad (claimed)") {
-		t.Errorf("%s", out)
-	}
+	_, out, _ = newWorld(t, f).run("why", "4130")
+	require.Contains(t, out, "started by "+claim+", which ended 1m0s ago · trace 0af7, below span b7ad (claimed)")
 	f.Has.Events = []api.Event{
 		{Head: api.Head{Kind: "event"}, Type: "mark", Process: &api.Process{Ref: ref(4120), Comm: "claude"}, Call: &call},
 		{Head: api.Head{Kind: "event"}, Type: "trace", Process: &why.Process},
@@ -208,11 +202,7 @@ func TestWhySharedSocket(t *testing.T) {
 		if n := strings.Count(out, " is held by "); n != c.chains {
 			t.Errorf("%s: %d chains: %s", c.name, n, out)
 		}
-		for _, want := range append(c.want, "\nnote: open files of PID 7 could not be read; more than 64 processes\n") {
-			if !strings.Contains(out, want) {
-				t.Errorf("%s: no %q in %s", c.name, want, out)
-			}
-		}
+		require.Contains(t, out, append(c.want, "\nnote: open files of PID 7 could not be read; more than 64 processes\n")...)
 		_, out, _ = newWorld(t, f).run("why", ":8080", "-o", "name")
 		require.Equal(t, strings.Count(out, "\n"), len(c.items))
 	}

@@ -43,9 +43,7 @@ func TestLanesOfCalls(t *testing.T) {
 			t.Errorf("%s is open: %t", want, now)
 		}
 	}
-	if !strings.Contains(ansi.Strip(lines[3]), "1 ci") {
-		t.Errorf("no lanes of processes below:\n%s", strings.Join(lines, "\n"))
-	}
+	require.Contains(t, ansi.Strip(lines[3]), "1 ci")
 	if !strings.HasPrefix(m.Note(), "2 calls, 8 processes in ") {
 		t.Errorf("%s", m.Note())
 	}
@@ -85,9 +83,7 @@ func TestManyCalls(t *testing.T) {
 	m.Update(l.Picture, *at(1200), born)
 	lines := m.Lines(l, 100)
 	for i, want := range []string{"⟨Bash⟩ 20 calls", "⟨Read⟩ 20 calls", "1 ci"} {
-		if !strings.Contains(ansi.Strip(lines[1+i]), want) {
-			t.Errorf("no %s: %s", want, lines[1+i])
-		}
+		require.Contains(t, ansi.Strip(lines[1+i]), want)
 	}
 	m.Move(-len(m.lanes))
 	want, _ := m.Selected()

@@ -8,6 +8,8 @@ import (
 
 	"github.com/lineage-ebpf/lineage/tui/ink"
 	"github.com/lineage-ebpf/lineage/tui/picture"
+
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // names are the columns of a set; PORTS is the wider one.
@@ -74,8 +76,6 @@ func TestHead(t *testing.T) {
 		order picture.Order
 		want  string
 	}{{picture.Order{By: picture.ByRSS}, "▼RSS"}, {picture.Order{By: picture.ByRSS, Reverse: true}, "▲RSS"}, {picture.Order{}, "▼AGE"}} {
-		if head := ansi.Strip(s.Head(theme, tt.order, "─")); !strings.Contains(head, tt.want) {
-			t.Errorf("%v: %s", tt.order, head)
-		}
+		require.Contains(t, ansi.Strip(s.Head(theme, tt.order, "─")), tt.want)
 	}
 }

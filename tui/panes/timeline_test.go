@@ -68,9 +68,7 @@ func TestLanes(t *testing.T) {
 	if len(lines) != 4 || !strings.Contains(ansi.Strip(lines[2]), "job ×20") || !strings.Contains(ansi.Strip(lines[3]), "cc a.c ×20") {
 		t.Fatalf("%s", strings.Join(lines, "\n"))
 	}
-	if n := bars(lines[2]); n != 20 {
-		t.Errorf("%d bars: %s", n, lines[2])
-	}
+	require.Equal(t, bars(lines[2]), 20)
 	if !strings.Contains(lines[0], "12:05") || !strings.Contains(lines[0], "12:15") {
 		t.Errorf("the axis is %s", lines[0])
 	}

@@ -207,20 +207,14 @@ func TestFillsWhenCalm(t *testing.T) {
 	}
 	v.Apply(batch(session(9)))
 	v.Apply(batch(session(8)))
-	if v.line != 1 {
-		t.Errorf("what came above is not shown: line %d", v.line)
-	}
+	require.Equal(t, v.line, 1)
 	v.Home()
 	v.Apply(batch(session(7)))
-	if v.line != 0 {
-		t.Errorf("the row that was chosen is on line %d", v.line)
-	}
+	require.Equal(t, v.line, 0)
 	for range calmAfter {
 		v.Resort()
 	}
-	if v.line != 0 {
-		t.Errorf("too soon: line %d", v.line)
-	}
+	require.Equal(t, v.line, 0)
 	v.Resort()
 	if v.line != 1 || len(v.Window()) != 3 {
 		t.Errorf("line %d of %d", v.line, len(v.Window()))

@@ -5,6 +5,7 @@ package follow
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -397,9 +398,8 @@ func TestState(t *testing.T) {
 	dir := t.TempDir()
 	store, err := OpenStore(dir)
 	require.NoError(t, err)
-	if _, err := OpenStore(dir); err == nil || !strings.Contains(err.Error(), "another process uses it") {
-		t.Error(err)
-	}
+	_, err = OpenStore(dir)
+	require.Contains(t, fmt.Sprint(err), "another process uses it")
 	for _, text := range []string{"", "{", `{"schema":"lineage-export/2"}`, `{"schema":"lineage-export/1","boot":"x"}`, `{"schema":"lineage-export/1","boot":"x","seq":"y"}`} {
 		os.WriteFile(filepath.Join(dir, "list.cursor"), []byte(text), 0o600)
 		f := &Follower{Sink: &list{}, Store: store}
@@ -417,7 +417,5 @@ func TestState(t *testing.T) {
 	f = &Follower{Sink: l, Store: f.Store, Log: zerolog.New(&log), acked: place{Boot: d.boot}}
 	f.save(true)
 	f.save(true)
-	if n := strings.Count(log.String(), "the cursor cannot be written"); n != 1 {
-		t.Errorf("%d lines: %s", n, log.String())
-	}
+	require.Equal(t, strings.Count(log.String(), "the cursor cannot be written"), 1)
 }

@@ -30,7 +30,5 @@ func TestStop(t *testing.T) {
 	stopped, cancel := context.WithCancel(t.Context())
 	cancel()
 	f.Run(stopped)
-	if l.ids["last"] != 1 {
-		t.Errorf("delivered: %v", l.ids)
-	}
+	require.Equal(t, l.ids["last"], 1)
 }

@@ -42,9 +42,7 @@ func TestSamples(t *testing.T) {
 			}
 		}
 	}
-	if len(found) != 7 {
-		t.Errorf("the samples have the findings %v, want all seven", found)
-	}
+	require.Equal(t, len(found), 7)
 	if *update {
 		require.NoError(t, os.WriteFile(samplesPath, lines.Bytes(), 0o644))
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -131,9 +132,7 @@ func TestSetupOfAnOlderVersion(t *testing.T) {
 			t.Errorf("%s: %d hooks:\n%s", a.Name, n, after)
 		}
 		for _, event := range a.events {
-			if !strings.Contains(string(after), `"`+event+`"`) {
-				t.Errorf("%s has no %s:\n%s", a.Name, event, after)
-			}
+			require.Contains(t, string(after), `"`+event+`"`)
 		}
 		apply(t, a, dir, true)
 		if after, err := os.ReadFile(path); err != nil || strings.Contains(string(after), "lineage") || !strings.Contains(string(after), "notify-send") {
@@ -226,18 +225,15 @@ func TestLeftAlone(t *testing.T) {
 		require.Root(t)
 		dir, path := home(t, claude, "{}")
 		require.NoError(t, os.Chown(path, 65534, 65534))
-		if _, err := claude.Plan(dir, noEnv, "/usr/bin/lineage", false, false); err == nil || !strings.Contains(err.Error(), "belongs to uid 65534") {
-			t.Error(err)
-		}
+		_, err := claude.Plan(dir, noEnv, "/usr/bin/lineage", false, false)
+		require.Contains(t, fmt.Sprint(err), "belongs to uid 65534")
 	})
 	t.Run("changed meanwhile", func(t *testing.T) {
 		dir, path := home(t, claude, "{}")
 		c, err := claude.Plan(dir, noEnv, "/usr/bin/lineage", false, false)
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(path, []byte(`{"a": 1}`), 0o644))
-		if err := c.Write(); err == nil || !strings.Contains(err.Error(), "changed meanwhile") {
-			t.Error(err)
-		}
+		require.Contains(t, fmt.Sprint(c.Write()), "changed meanwhile")
 	})
 }
 
@@ -260,9 +256,5 @@ func TestCommentsStay(t *testing.T) {
 	if _, err := hujson.Parse(text); err != nil || strings.Contains(string(text), "lineage") {
 		t.Errorf("%v: %s", err, text)
 	}
-	for _, comment := range []string{"// before ours", "// in the list", "// behind ours", "// of hooks"} {
-		if !strings.Contains(string(text), comment) {
-			t.Errorf("%q is not there any longer: %s", comment, text)
-		}
-	}
+	require.Contains(t, string(text), []string{"// before ours", "// in the list", "// behind ours", "// of hooks"}...)
 }

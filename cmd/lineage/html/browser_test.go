@@ -351,9 +351,7 @@ func TestFacts(t *testing.T) {
 		}
 		screen, print := dense(c.eval(`document.getElementById("receipt").textContent+document.querySelector("header").textContent`)), c.pdf()
 		for _, fact := range facts {
-			if !strings.Contains(screen, dense(fact)) {
-				t.Errorf("%s: %q is not on the screen", scheme, fact)
-			}
+			require.Contains(t, screen, dense(fact))
 			// A table may be cut between two words by the head of the next page, so words count.
 			if !strings.Contains(print, dense(fact)) && !allIn(print, strings.Fields(fact)) {
 				t.Errorf("%s: %q is not in print", scheme, fact)

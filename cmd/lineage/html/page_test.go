@@ -245,9 +245,7 @@ func TestDeep(t *testing.T) {
 		t.Errorf("%d deep", most)
 	}
 	for pid := 100; pid < 1100; pid++ {
-		if !strings.Contains(page, fmt.Sprintf("<b>%d</b>", pid)) {
-			t.Fatalf("%d is missing", pid)
-		}
+		require.Contains(t, page, fmt.Sprintf("<b>%d</b>", pid))
 	}
 }
 
@@ -356,8 +354,6 @@ func TestEverything(t *testing.T) {
 	}
 	page := dense(html.UnescapeString(tags.ReplaceAllString(written(t, s, r), "")))
 	for _, fact := range facts {
-		if !strings.Contains(page, dense(fact)) {
-			t.Errorf("%q is not there", fact)
-		}
+		require.Contains(t, page, dense(fact))
 	}
 }

@@ -69,12 +69,7 @@ func (o *ExportOptions) Check() error {
 	case o.HeaderFile != "" && o.OTLP == "":
 		return errors.New("--header-file needs --otlp")
 	}
-	if o.Metrics != "" {
-		if err := CheckAddress(o.Metrics); err != nil {
-			return fmt.Errorf("invalid --metrics %q: %w", o.Metrics, err)
-		}
-	}
-	return nil
+	return checkMetrics(o.Metrics)
 }
 
 func exportCheckURL(text string) error {
@@ -94,14 +89,16 @@ func exportCheckURL(text string) error {
 	return nil
 }
 
-// CheckAddress says what is wrong with a TCP address that is listened on.
-func CheckAddress(text string) error {
-	host, port, err := net.SplitHostPort(text)
-	if err != nil || strings.ContainsFunc(host, func(c rune) bool { return c <= ' ' || c > '~' }) {
-		return errors.New("use host:port, for instance 127.0.0.1:9750 or [::1]:9750")
-	}
-	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-		return errors.New("the port must be 1 to 65535")
+// checkMetrics says what is wrong with the TCP address of --metrics; "": it is not given.
+func checkMetrics(address string) error {
+	host, port, err := net.SplitHostPort(address)
+	n, bad := strconv.ParseUint(port, 10, 16)
+	switch {
+	case address == "":
+	case err != nil || strings.ContainsFunc(host, func(c rune) bool { return c <= ' ' || c > '~' }):
+		return fmt.Errorf("invalid --metrics %q: use host:port, for instance 127.0.0.1:9750 or [::1]:9750", address)
+	case bad != nil || n == 0:
+		return fmt.Errorf("invalid --metrics %q: the port must be 1 to 65535", address)
 	}
 	return nil
 }

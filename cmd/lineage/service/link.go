@@ -77,12 +77,8 @@ func (o *LinkOptions) Check() error {
 		return errors.New("--ca needs tls:// URLs")
 	case o.Name != "" && !IsName(o.Name):
 		return fmt.Errorf("invalid --name %q: use at most %d letters, digits, - and _", o.Name, maxName)
-	case o.Metrics != "":
-		if err := CheckAddress(o.Metrics); err != nil {
-			return fmt.Errorf("invalid --metrics %q: %w", o.Metrics, err)
-		}
 	}
-	return nil
+	return checkMetrics(o.Metrics)
 }
 
 // Secure reports whether the servers are reached by TLS.

@@ -29,9 +29,7 @@ func TestLog(t *testing.T) {
 		require.NoError(t, err)
 		return string(b[:n])
 	}
-	if text := line(master, tty); !strings.Contains(text, " WRN no answer sink=x") {
-		t.Errorf("on a terminal: %q", text)
-	}
+	require.Contains(t, line(master, tty), " WRN no answer sink=x")
 	if text := line(read, write); !strings.HasPrefix(text, `{"level":"warn","sink":"x"`) {
 		t.Errorf("in a pipe: %q", text)
 	}

@@ -156,9 +156,7 @@ func TestInitEndsNoStranger(t *testing.T) {
 		stranger.Wait()
 	}()
 	got := finish(t, initCmd(t, false, Options{Grace: graceOf(0), Quiet: true}, "sh", "-c", "sleep 60 & exit 3"))
-	if got.code != 3 {
-		t.Errorf("got %+v", got)
-	}
+	require.Equal(t, got.code, 3)
 	require.Eventually(t, "the stranger sleeps", func() bool { return state(stranger.Process.Pid) == 'S' })
 }
 
@@ -177,9 +175,7 @@ func TestInitRefusesToAnswerForOthers(t *testing.T) {
 	if code := p.cmd.ProcessState.ExitCode(); code != 125 || !strings.Contains(p.stderr.String(), fmt.Sprintf("it has a child already, %d (sleep)", child)) {
 		t.Errorf("exit code %d, stderr %q", code, p.stderr.String())
 	}
-	if s := state(child); s != 'S' {
-		t.Errorf("the child is %c", s)
-	}
+	require.Equal(t, state(child), 'S')
 }
 
 func TestInitForwards(t *testing.T) {

@@ -216,17 +216,11 @@ func TestBackground(t *testing.T) {
 	b := bash(t, script{})
 	b.types(`$LNG sh -c 'echo root ready $$; exec sleep 60' &`)
 	root := b.member("root")
-	if b.front() != b.shell() {
-		t.Errorf("a background job has the terminal")
-	}
+	require.Equal(t, b.front(), b.shell())
 	b.types("kill %1; wait %1; echo code $?.")
 	b.stdout.expect(t, "code 143.")
-	if state(root) != 0 {
-		t.Errorf("root is %c", state(root))
-	}
-	if b.front() != b.shell() {
-		t.Errorf("the terminal was taken from the shell")
-	}
+	require.Equal(t, state(root), 0)
+	require.Equal(t, b.front(), b.shell())
 }
 
 // fg of a job that was never stopped sends no SIGCONT.

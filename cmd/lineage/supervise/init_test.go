@@ -222,9 +222,7 @@ func TestInitStealsNoExitCode(t *testing.T) {
 		p.stdout.expect(t, "codes ready")
 		require.Eventually(t, "init has one child", func() bool { return len(strings.Fields(childrenOf(cmd.Process.Pid))) == 1 })
 		root, _ := strconv.Atoi(childrenOf(cmd.Process.Pid))
-		if n := len(strings.Fields(childrenOf(root))); n != 100 {
-			t.Errorf("the command has %d children, want its 100 zombies", n)
-		}
+		require.Equal(t, len(strings.Fields(childrenOf(root))), 100)
 		in.Close()
 		if got := p.wait(); got.code != 42 {
 			t.Errorf("got %+v", got)

@@ -33,7 +33,7 @@ var began = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
 // about is the record of an event of a process.
 func about(kind api.EventType, p *api.Process) *follow.Record {
-	return &follow.Record{ID: "id", Kind: follow.Kind(kind), Time: began.Add(time.Second), Host: &follow.Host{},
+	return &follow.Record{ID: "id", Kind: kind, Time: began.Add(time.Second), Host: &follow.Host{},
 		Event:   &api.Event{Type: kind, TimeNS: 5e9, Session: "aaaaaa", Process: p},
 		Session: &follow.SessionInfo{Session: api.Session{ID: "aaaaaa", Rule: "agent"}, Span: follow.Span{Trace: follow.Trace{TraceID: follow.TraceID{1}, SpanID: follow.SpanID{2}}}}}
 }
@@ -293,7 +293,7 @@ func TestMoments(t *testing.T) {
 	active.Kind, active.Event.State = api.EventSession, api.StateActive
 	of := func(kind api.EventType, change func(*api.Event)) *follow.Record {
 		r := exited(42, "sh")
-		r.Kind, r.Event.Type = follow.Kind(kind), kind
+		r.Kind, r.Event.Type = kind, kind
 		change(r.Event)
 		return r
 	}

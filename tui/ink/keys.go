@@ -119,16 +119,16 @@ func NewKeys() KeyMap {
 	}
 }
 
-// KeyGroup is keys that belong together.
-type KeyGroup struct {
+// keyGroup is keys that belong together.
+type keyGroup struct {
 	Title string
 	Keys  []key.Binding
 }
 
 // Groups returns every key, under a title.
-func (m KeyMap) Groups() []KeyGroup {
+func (m KeyMap) Groups() []keyGroup {
 	t := m.TreeKeys
-	return []KeyGroup{
+	return []keyGroup{
 		{"Act", []key.Binding{t.EndSession, t.Kill, t.Mark, t.MarkAll, t.Unmark, t.Copy}},
 		{"Look", []key.Binding{t.Details, t.Timeline, t.Events, t.Orphans, t.Calls, t.Exited, t.Pane, t.Pause}},
 		{"Move", []key.Binding{t.Up, t.Down, t.Left, t.Right, t.FoldAll, t.Home, t.End, t.PageUp, t.PageDown}},

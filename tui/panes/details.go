@@ -170,16 +170,16 @@ func (p *pane) state(pr *api.Process) string {
 		task = display.Stopped(pr)
 	}
 	switch {
-	case p.EndedByUs(pr):
-		return "ended by us: " + WhoEnded(pr) + when
+	case p.endedByUs(pr):
+		return "ended by us: " + whoEnded(pr) + when
 	case pr.State == api.StateExited:
-		return "exited: " + WhoEnded(pr) + when
+		return "exited: " + whoEnded(pr) + when
 	case pr.State == api.StateZombie:
 		parent := "its parent"
 		if pr.Parent != nil {
 			parent += " " + p.Named(*pr.Parent)
 		}
-		return "zombie: " + WhoEnded(pr) + ", " + parent + " has not reaped it"
+		return "zombie: " + whoEnded(pr) + ", " + parent + " has not reaped it"
 	case pr.Orphan && pr.Creator != nil:
 		return "orphan, " + task + ": its creator " + p.Named(*pr.Creator) + " is dead"
 	case pr.Orphan:
@@ -288,7 +288,7 @@ func (p *pane) group(r *picture.Row) {
 	first := r.First().Process
 	look := p.Look(r)
 	if first.State == api.StateExited {
-		p.text(look.Paint, "", look.String()+" "+HowEnded(first)+", all of them")
+		p.text(look.Paint, "", look.String()+" "+howEnded(first)+", all of them")
 	} else {
 		p.text(look.Paint, "", look.String()+" "+display.Count(r.Count(), "process", "processes")+" of one creator run the same command")
 		p.fact("CPU, RSS", fmt.Sprintf("%.1f%%, %s", p.Picture.CPU(r), display.Size(r.RSS())))

@@ -59,7 +59,7 @@ func (l *Labels) Process(p *api.Process) Look {
 		letter = "T"
 	}
 	switch {
-	case l.EndedByUs(p):
+	case l.endedByUs(p):
 		return Look{l.Ended, l.EndedGlyph, "E"}
 	case p.State == api.StateExited:
 		return Look{l.Exited, l.ExitedGlyph, "X"}
@@ -76,8 +76,8 @@ func Moved(p *api.Process) bool {
 	return p.Orphan || p.Creator != nil && p.Parent != nil && p.Parent.PID != p.Creator.PID
 }
 
-// EndedByUs reports whether a process died of a signal that its session's end sends.
-func (l *Labels) EndedByUs(p *api.Process) bool {
+// endedByUs reports whether a process died of a signal that its session's end sends.
+func (l *Labels) endedByUs(p *api.Process) bool {
 	s := l.Picture.Session(p.Session)
 	if s == nil || p.State != api.StateExited || p.Signal != "SIGTERM" && p.Signal != "SIGKILL" {
 		return false
@@ -99,10 +99,10 @@ func (l *Labels) Note(p *api.Process) (long, short string) {
 	case p.State == api.StateExited:
 		return "", ""
 	case p.State == api.StateZombie && p.Parent != nil:
-		long, _ = named(HowEnded(p)+" "+l.Up, *p.Parent)
-		return long, HowEnded(p)
+		long, _ = named(howEnded(p)+" "+l.Up, *p.Parent)
+		return long, howEnded(p)
 	case p.State == api.StateZombie:
-		return "", HowEnded(p)
+		return "", howEnded(p)
 	case p.Orphan && p.Creator != nil:
 		return named(l.MovedGlyph, *p.Creator)
 	case p.Orphan:
@@ -121,7 +121,7 @@ func (l *Labels) Fate(p *api.Process) (how, when string) {
 	if p.Exited != nil {
 		when = l.Died + " " + display.Age(l.Now.Sub(*p.Exited))
 	}
-	return HowEnded(p), when
+	return howEnded(p), when
 }
 
 // Call names the tool calls that a process may belong to, in words and in few cells; "" if its
@@ -256,14 +256,14 @@ func (l *Labels) Born(p *api.Process) time.Time {
 // Clock shows a time as hour, minute and second, with its date unless it is today.
 func (l *Labels) Clock(t time.Time) string { return display.Clock(t, l.Now) }
 
-// WhoEnded says how a process exited, with who sent the signal, if that is known.
-func WhoEnded(p *api.Process) string { return display.Exited(p, "", "exit ") }
+// whoEnded says how a process exited, with who sent the signal, if that is known.
+func whoEnded(p *api.Process) string { return display.Exited(p, "", "exit ") }
 
-// HowEnded is WhoEnded without the sender.
-func HowEnded(p *api.Process) string {
+// howEnded is whoEnded without the sender.
+func howEnded(p *api.Process) string {
 	alone := *p
 	alone.Killer = nil
-	return WhoEnded(&alone)
+	return whoEnded(&alone)
 }
 
 // SessionLabel is the id of a session and, if it has one, the name.

@@ -67,18 +67,18 @@ func digest(words ...any) []byte {
 	return sum[:]
 }
 
-// SessionTrace is the trace of a session that no agent claims.
-func SessionTrace(host, boot, session string) TraceID {
+// sessionTrace is the trace of a session that no agent claims.
+func sessionTrace(host, boot, session string) TraceID {
 	return TraceID(digest("trace", host, boot, session)[:16])
 }
 
-// SessionSpan is the span of a session.
-func SessionSpan(host, boot, session string) SpanID {
+// sessionSpan is the span of a session.
+func sessionSpan(host, boot, session string) SpanID {
 	return SpanID(digest("session", host, boot, session)[:8])
 }
 
-// ProcessSpan is the span of a process.
-func ProcessSpan(host, boot string, p api.Ref) SpanID {
+// processSpan is the span of a process.
+func processSpan(host, boot string, p api.Ref) SpanID {
 	return SpanID(digest("process", host, boot, p.PID, uint64(p.StartNS))[:8])
 }
 
@@ -96,7 +96,7 @@ func (r *Record) Span() Span {
 		return r.Session.Span
 	}
 	s := r.Session
-	sp := Span{Trace: Trace{TraceID: s.Span.TraceID, SpanID: ProcessSpan(r.Host.ID, r.Boot, p.Ref)}, Parent: s.Span.SpanID}
+	sp := Span{Trace: Trace{TraceID: s.Span.TraceID, SpanID: processSpan(r.Host.ID, r.Boot, p.Ref)}, Parent: s.Span.SpanID}
 	first := s.Root != nil && s.Root.Ref == p.Ref || p.Evidence != nil && p.Evidence.Kind == "adopted"
 	if t := p.Trace; t != nil {
 		var claimed Trace
@@ -105,7 +105,7 @@ func (r *Record) Span() Span {
 		}
 	}
 	if p.Creator != nil && !first {
-		sp.Parent = ProcessSpan(r.Host.ID, r.Boot, *p.Creator)
+		sp.Parent = processSpan(r.Host.ID, r.Boot, *p.Creator)
 	}
 	return sp
 }
@@ -117,14 +117,14 @@ func ProcessUID(r *Record, p api.Ref) string {
 
 // SessionUID is a session's id over all hosts and boots: its trace, if no agent claims the
 // session.
-func SessionUID(r *Record, id string) string { return SessionTrace(r.Host.ID, r.Boot, id).String() }
+func SessionUID(r *Record, id string) string { return sessionTrace(r.Host.ID, r.Boot, id).String() }
 
 // DerivedID is an id derived from other ids.
 func DerivedID(words ...any) string { return hex.EncodeToString(digest(words...)[:16]) }
 
-// EventID names an event. The sequence number is not part of it: events of an earlier
+// eventID names an event. The sequence number is not part of it: events of an earlier
 // boot have none.
-func EventID(host, boot string, kind Kind, e *api.Event) string {
+func eventID(host, boot string, kind Kind, e *api.Event) string {
 	process := ""
 	if e.Process != nil {
 		process = e.Process.Ref.String()

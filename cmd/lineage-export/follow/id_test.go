@@ -14,16 +14,16 @@ func TestIDs(t *testing.T) {
 	ref := api.Ref{PID: 42, StartNS: 1234567890123}
 	e := &api.Event{Type: "listen", Seq: 7, TimeNS: 99, Time: new(time.Now()), Session: "aaaaaa", Process: &api.Process{Ref: ref}, Port: &api.Port{Proto: "tcp", Addr: "::", Port: 80}}
 	for got, want := range map[string]string{
-		SessionTrace("host", "boot", "aaaaaa").String(): "9735f352af6b3fe1bec157b6e3e98a38",
-		SessionSpan("host", "boot", "aaaaaa").String():  "75ae84b8f35bb0d0",
-		ProcessSpan("host", "boot", ref).String():       "df3d7a123ef708b9",
-		EventID("host", "boot", api.EventListen, e):     "b89d223acd3b888f4e406da4774650fa",
+		sessionTrace("host", "boot", "aaaaaa").String(): "9735f352af6b3fe1bec157b6e3e98a38",
+		sessionSpan("host", "boot", "aaaaaa").String():  "75ae84b8f35bb0d0",
+		processSpan("host", "boot", ref).String():       "df3d7a123ef708b9",
+		eventID("host", "boot", api.EventListen, e):     "b89d223acd3b888f4e406da4774650fa",
 	} {
 		require.Equal(t, got, want)
 	}
 	seq := *e
 	seq.Seq = 0 // of an earlier boot
-	if EventID("host", "boot", api.EventListen, &seq) != EventID("host", "boot", api.EventListen, e) {
+	if eventID("host", "boot", api.EventListen, &seq) != eventID("host", "boot", api.EventListen, e) {
 		t.Error("the id depends on the sequence number")
 	}
 	for what, change := range map[string]func(*api.Event){
@@ -33,7 +33,7 @@ func TestIDs(t *testing.T) {
 	} {
 		other := *e
 		change(&other)
-		if EventID("host", "boot", api.EventListen, &other) == EventID("host", "boot", api.EventListen, e) {
+		if eventID("host", "boot", api.EventListen, &other) == eventID("host", "boot", api.EventListen, e) {
 			t.Errorf("another %s has the same id", what)
 		}
 	}
@@ -44,7 +44,7 @@ func TestIDs(t *testing.T) {
 
 // TestTexts: ids are read back as they were written.
 func TestTexts(t *testing.T) {
-	id := SessionTrace("h", "b", "s")
+	id := sessionTrace("h", "b", "s")
 	var back TraceID
 	if err := back.UnmarshalText([]byte(id.String())); err != nil || back != id {
 		t.Error(back, err)

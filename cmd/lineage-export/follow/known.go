@@ -19,7 +19,7 @@ const (
 	MaxArgs      = 1 << 10 // bytes of a command line
 	shortArgs    = 1 << 6
 	shortExe     = 1 << 8
-	MaxAncestry  = 64 // creators
+	maxAncestry  = 64 // creators
 )
 
 // Source answers what events do not report.
@@ -101,7 +101,7 @@ func timeOf(ns int64) *time.Time {
 
 // Ancestry is the creators of a process, the newest first.
 func (k *Known) Ancestry(p *api.Process) (all []*api.Process) {
-	for p.Creator != nil && len(all) < MaxAncestry && p.Creator.StartNS <= p.StartNS {
+	for p.Creator != nil && len(all) < maxAncestry && p.Creator.StartNS <= p.StartNS {
 		if p = k.Process(*p.Creator); p == nil {
 			break
 		}
@@ -248,7 +248,7 @@ func (k *Known) put(d *api.Session) (s *SessionInfo, err error) {
 
 // own is a trace of a session alone.
 func (k *Known) own(id string) Span {
-	return Span{Trace: Trace{TraceID: SessionTrace(k.Host.ID, k.Boot, id), SpanID: SessionSpan(k.Host.ID, k.Boot, id)}}
+	return Span{Trace: Trace{TraceID: sessionTrace(k.Host.ID, k.Boot, id), SpanID: sessionSpan(k.Host.ID, k.Boot, id)}}
 }
 
 // place puts a session into the trace of its parent session, or of the session whose work it holds, else into one of its own.
@@ -261,7 +261,7 @@ func (k *Known) place(s *SessionInfo) error {
 	outer, err := k.Session(above)
 	s.Span.TraceID, s.Span.Parent = outer.Span.TraceID, outer.Span.SpanID
 	if root := s.Root; root != nil && root.Creator != nil && s.Parent != "" && root.Trace == nil {
-		s.Span.Parent = ProcessSpan(k.Host.ID, k.Boot, *root.Creator)
+		s.Span.Parent = processSpan(k.Host.ID, k.Boot, *root.Creator)
 	}
 	return err
 }
@@ -274,7 +274,7 @@ func (k *Known) Take(e *api.Event) (r *Record, err error) {
 	if e.Type == api.EventSession && e.State == api.StateEnded {
 		kind = End
 	}
-	r = &Record{ID: EventID(k.Host.ID, k.Boot, kind, e), Kind: kind, Host: k.Host, Boot: k.Boot, Time: *e.Time, Event: e, Known: k}
+	r = &Record{ID: eventID(k.Host.ID, k.Boot, kind, e), Kind: kind, Host: k.Host, Boot: k.Boot, Time: *e.Time, Event: e, Known: k}
 	switch {
 	case e.Type == api.EventLost:
 		return r, nil

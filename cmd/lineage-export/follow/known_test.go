@@ -78,8 +78,8 @@ func TestSpans(t *testing.T) {
 	source["in"] = &api.Session{ID: "in", Parent: "a", Root: &api.Process{Ref: ref(5), Creator: new(ref(2))}}
 	source["for"] = &api.Session{ID: "for", BrokeredBy: "a"}
 	source["self"] = &api.Session{ID: "self", Parent: "self"}
-	span := func(pid int) SpanID { return ProcessSpan("h", "b", ref(pid)) }
-	trace, session := SessionTrace("h", "b", "a"), SessionSpan("h", "b", "a")
+	span := func(pid int) SpanID { return processSpan("h", "b", ref(pid)) }
+	trace, session := sessionTrace("h", "b", "a"), sessionSpan("h", "b", "a")
 	claim := func(from int) func(*api.Process) {
 		return func(p *api.Process) {
 			p.Trace = &api.Trace{TraceID: TraceID{7}.String(), SpanID: SpanID{8}.String(), From: ref(from)}

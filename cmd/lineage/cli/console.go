@@ -148,8 +148,8 @@ func width(w any) int {
 	return int(size.Col)
 }
 
-// CanAsk reports whether a user can read a question and answer it.
-func (c *Console) CanAsk() bool {
+// canAsk reports whether a user can read a question and answer it.
+func (c *Console) canAsk() bool {
 	_, in := Terminal(c.Stdin)
 	_, out := Terminal(c.Stderr)
 	return in && out
@@ -157,7 +157,7 @@ func (c *Console) CanAsk() bool {
 
 // Confirm shows a page and asks a question below it. Anything but a yes is an error of the command.
 func (c *Console) Confirm(command string, p *text.Page, question string) error {
-	if !c.CanAsk() {
+	if !c.canAsk() {
 		return Usage("%s: cannot ask for confirmation (not a terminal); use --yes", command)
 	}
 	if err := p.Flush(); err != nil {

@@ -24,7 +24,7 @@ func TestAgreed(t *testing.T) {
 func TestNoTerminal(t *testing.T) {
 	var out bytes.Buffer
 	c := Console{Stdin: strings.NewReader("y\n"), Stdout: &out, Stderr: &out, Color: "auto", Now: time.Now}
-	if c.CanAsk() || c.Status().Possible() {
+	if c.canAsk() || c.Status().Possible() {
 		t.Error("a buffer is taken for a terminal")
 	}
 	c.During(func(time.Time) string { t.Error("asked for a line"); return "" })()

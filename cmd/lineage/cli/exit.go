@@ -30,8 +30,8 @@ func Invalid(what string, value any, takes string) error {
 	return fmt.Errorf("invalid %s %q: must be %s", what, fmt.Sprint(value), takes)
 }
 
-// ADuration is what a flag takes whose value is a time.
-const ADuration = "a duration such as 30s or 1h"
+// aDuration is what a flag takes whose value is a time.
+const aDuration = "a duration such as 30s or 1h"
 
 // FileError gives the error of reading a file that the command line names its code.
 func FileError(err error) error {

@@ -78,7 +78,7 @@ func FlagError(cmd *cobra.Command, err error) error {
 	case "bool":
 		takes = "true or false"
 	case "duration":
-		takes = ADuration
+		takes = aDuration
 	case "int", "float64":
 		takes = "a number"
 	}
@@ -91,7 +91,7 @@ func Grace(f *pflag.FlagSet, grace **time.Duration, unset string) {
 		d, err := time.ParseDuration(text)
 		switch {
 		case err != nil:
-			return errors.New(ADuration)
+			return errors.New(aDuration)
 		case d < 0 || d > api.MaxGrace:
 			return errors.New("0 to 10m")
 		}

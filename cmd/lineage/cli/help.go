@@ -43,8 +43,8 @@ var otherNames = map[string][]string{
 	"exec": {"run"}, "start": {"run"}, "list": {"ls"}, "get": {"ls"}, "sessions": {"ls"}, "orphans": {"ls"}, "fleet": {"ls"}, "command": {"end"},
 }
 
-// HelpTopics are pages of help that belong to no command.
-func HelpTopics() []*cobra.Command {
+// helpTopics are pages of help that belong to no command.
+func helpTopics() []*cobra.Command {
 	return []*cobra.Command{
 		{Use: "selection", Short: "How to say which sessions are meant", Long: `SESSION is one of
 
@@ -56,7 +56,7 @@ func HelpTopics() []*cobra.Command {
 
 Of these, or of all sessions without SESSION, flags select those
 
-` + Selecting(&api.Selection{}, nil).FlagUsagesWrapped(HelpColumns) + `
+` + selecting(&api.Selection{}, nil).FlagUsagesWrapped(HelpColumns) + `
 "ls --all" and "history --all" show more instead, and "ls --left" processes.
 
 Commands that show sessions show all if nothing is selected; halt ends all; the
@@ -154,7 +154,7 @@ func AddHelp(root *cobra.Command) {
 	for _, name := range Plumbing {
 		child(root, name).Hidden = true
 	}
-	root.AddCommand(HelpTopics()...)
+	root.AddCommand(helpTopics()...)
 	root.SetHelpCommandGroupID("Host")
 	root.SetHelpCommand(&cobra.Command{
 		Use:     "help [COMMAND|TOPIC]",

@@ -19,7 +19,7 @@ const Selects = "selects"
 // Selection adds the flags that select sessions, except those whose names the command has. The arguments are its words.
 func Selection(cmd *cobra.Command, euid func() int) *api.Selection {
 	s := &api.Selection{}
-	Selecting(s, euid).VisitAll(func(x *pflag.Flag) {
+	selecting(s, euid).VisitAll(func(x *pflag.Flag) {
 		if cmd.Flags().Lookup(x.Name) == nil {
 			cmd.Flags().AddFlag(x)
 		}
@@ -39,7 +39,7 @@ func Selection(cmd *cobra.Command, euid func() int) *api.Selection {
 // ParseSelection reads the words and flags of a selection.
 func ParseSelection(words []string, euid func() int) (*api.Selection, error) {
 	s := &api.Selection{}
-	f := Selecting(s, euid)
+	f := selecting(s, euid)
 	if err := f.Parse(words); err != nil {
 		return nil, err
 	}
@@ -47,8 +47,8 @@ func ParseSelection(words []string, euid func() int) (*api.Selection, error) {
 	return s, s.Check()
 }
 
-// Selecting has the flags of a selection.
-func Selecting(s *api.Selection, euid func() int) *pflag.FlagSet {
+// selecting has the flags of a selection.
+func selecting(s *api.Selection, euid func() int) *pflag.FlagSet {
 	twice := errors.New("given once, without another that says the same")
 	state := func(text string) error {
 		if s.State != "" && s.State != text {
@@ -72,7 +72,7 @@ func Selecting(s *api.Selection, euid func() int) *pflag.FlagSet {
 		"that were idle for this `TIME`: no new process, under 1s of CPU (the policy's idle_cpu), no open or new tool call, and no client seen at a TCP port or unix socket, nested sessions included",
 		func(text string) (err error) {
 			if s.Idle, err = time.ParseDuration(text); err != nil || s.Idle <= 0 {
-				return errors.New(ADuration + ", above 0")
+				return errors.New(aDuration + ", above 0")
 			}
 			return nil
 		},

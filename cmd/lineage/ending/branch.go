@@ -88,6 +88,6 @@ func (e *Ender) askBranch(plan *api.Plan, how string) error {
 		branch[i] = &plan.Processes[i].Process
 	}
 	text.WriteListed(p, branch)
-	text.WriteAmbiguous(p, plan)
+	p.Wrap(2, display.Ambiguous(plan))
 	return e.Console.Confirm("end", p, "End them?")
 }

@@ -57,7 +57,7 @@ func writeHolds(p *Page, h *api.Holds) {
 // ancestors gives the parents of a process on this host; nil: they are not known.
 func Holders(found *api.Holders, what string, ancestors func(pid int) []api.Process) *Listing {
 	found.Head = Head("holders")
-	h := &HoldersDocument{Holders: *found, Items: []WhyDocument{}}
+	h := &holdersDocument{Holders: *found, Items: []WhyDocument{}}
 	for i := range found.Items {
 		item := WhyDocument{Why: found.Items[i]}
 		if item.Session == nil && item.Process.PID != 0 && ancestors != nil {
@@ -77,7 +77,7 @@ func Holders(found *api.Holders, what string, ancestors func(pid int) []api.Proc
 	return l
 }
 
-func writeHolders(p *Page, h *HoldersDocument, what string) {
+func writeHolders(p *Page, h *holdersDocument, what string) {
 	what = display.Text(what)
 	with := together(p, h.Items)
 	for i := range h.Items {

@@ -84,9 +84,6 @@ func BranchOf(plan *api.Plan) string {
 	return fmt.Sprintf("pid %d and what it started", plan.Branch.PID)
 }
 
-// WriteAmbiguous says what the end of a call leaves alone.
-func WriteAmbiguous(p *Page, plan *api.Plan) { p.Wrap(2, display.Ambiguous(plan)) }
-
 // WriteListed names the processes that a question is about.
 func WriteListed(p *Page, processes []*api.Process) {
 	p.list(display.Live(processes, p.names(shownRows)))

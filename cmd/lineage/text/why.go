@@ -19,8 +19,8 @@ type WhyDocument struct {
 	Owns []api.Session `json:"owns,omitempty"`
 }
 
-// HoldersDocument is the document of `why :PORT -o json`.
-type HoldersDocument struct {
+// holdersDocument is the document of `why :PORT -o json`.
+type holdersDocument struct {
 	api.Holders
 	Items []WhyDocument `json:"items"` // one for each process
 }

@@ -23,7 +23,8 @@ type HistoryQuery struct {
 
 // History lists ended sessions. CodeBadRequest: the query makes no sense.
 func (c *client) History(ctx context.Context, q HistoryQuery) (*Sessions, error) {
-	v := values("next", q.Next, "limit", number(uint64(q.Limit)), "since", stamp(q.Since), "until", stamp(q.Until), "after", q.After)
+	v := values("next", q.Next, "limit", number(uint64(q.Limit)), "since", stamp(q.Since),
+		"until", stamp(q.Until), "after", q.After)
 	return fetch[Sessions](c, ctx, http.MethodGet, "/v1/history", v, nil)
 }
 
@@ -43,7 +44,8 @@ func ParseTime(text string, now time.Time) (time.Time, error) {
 	if err != nil {
 		d, err := time.ParseDuration(text)
 		if err != nil || d < 0 {
-			return t, fmt.Errorf("a duration such as 10m, today, yesterday, or a time such as %s (RFC 3339)", now.UTC().Format(time.RFC3339))
+			return t, fmt.Errorf("a duration such as 10m, today, yesterday, or a time such as %s (RFC 3339)",
+				now.UTC().Format(time.RFC3339))
 		}
 		t = now.Add(-d)
 	}

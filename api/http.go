@@ -155,7 +155,8 @@ func (c *client) Close() error {
 
 func (c *client) otherMajor(major, version string) error {
 	return NewError(CodeVersion,
-		fmt.Sprintf("the daemon at %s (version %s) speaks API %s, this command speaks API %d", c.socket, version, major, Major),
+		fmt.Sprintf("the daemon at %s (version %s) speaks API %s, this command speaks API %d",
+			c.socket, version, major, Major),
 		"use the command and the daemon of the same version")
 }
 
@@ -173,7 +174,8 @@ func (c *client) foreign(format string, args ...any) error {
 
 // do sends one request and returns the reply, in one of the accepted encodings, if it is a 2xx; the caller
 // closes its body.
-func (c *client) do(ctx context.Context, method, path string, query url.Values, body any, accept ...string) (*http.Response, error) {
+func (c *client) do(ctx context.Context, method, path string, query url.Values, body any,
+	accept ...string) (*http.Response, error) {
 	var r io.Reader
 	if body != nil {
 		b, err := json.Marshal(body)
@@ -357,7 +359,8 @@ func (c *client) WhyPort(ctx context.Context, proto string, port int) (*Holders,
 }
 
 func (c *client) WhyPortAt(ctx context.Context, port int, at time.Time) (*Holders, error) {
-	return fetch[Holders](c, ctx, http.MethodGet, "/v1/why", values("port", strconv.Itoa(port), "at", at.UTC().Format(time.RFC3339Nano)), nil)
+	return fetch[Holders](c, ctx, http.MethodGet, "/v1/why",
+		values("port", strconv.Itoa(port), "at", at.UTC().Format(time.RFC3339Nano)), nil)
 }
 
 func (c *client) WhyPath(ctx context.Context, f PathRef) (*Holders, error) {

@@ -120,7 +120,8 @@ func ParsePort(word string) (proto string, port int, err error) {
 	number, proto, slash := strings.Cut(strings.TrimPrefix(word, ":"), "/")
 	n, err := strconv.ParseUint(number, 10, 16)
 	if err != nil || n == 0 || slash && proto != "tcp" && proto != "udp" {
-		return "", 0, NewError(CodeBadRequest, fmt.Sprintf("invalid :PORT %q: must be :PORT, :PORT/tcp or :PORT/udp, PORT 1 to 65535", word), "")
+		return "", 0, NewError(CodeBadRequest,
+			fmt.Sprintf("invalid :PORT %q: must be :PORT, :PORT/tcp or :PORT/udp, PORT 1 to 65535", word), "")
 	}
 	return cmp.Or(proto, "tcp"), int(n), nil
 }
@@ -134,7 +135,8 @@ func (s *Selection) Rests(x *Session) bool {
 func (s *Selection) Allows(x *Session) bool {
 	in := cmp.Or(x.Container, &Container{})
 	return s.Rests(x) && (s.UID == nil || x.UID == *s.UID) &&
-		(s.Container == "" || s.Container == in.Name || len(s.Container) >= shortID && strings.HasPrefix(in.ID, s.Container)) &&
+		(s.Container == "" || s.Container == in.Name ||
+			len(s.Container) >= shortID && strings.HasPrefix(in.ID, s.Container)) &&
 		(s.Pod == "" || in.Pod != "" && (s.Pod == in.Pod || s.Pod == in.Namespace+"/"+in.Pod))
 }
 
@@ -250,7 +252,8 @@ func (s *Selection) named(ctx context.Context, c Client, word string, list []Ses
 	if err != nil || ref.StartNS == 0 { // a number is a PID unless a session has it
 		x, unknown := SessionOf(ctx, c, word)
 		if unknown == nil && s.Whole && x.ID != word && x.Name != word {
-			return nil, NewError(CodeNotFound, fmt.Sprintf("session %s: not found", word), fmt.Sprintf("to end %s name it in full", x.ID))
+			return nil, NewError(CodeNotFound, fmt.Sprintf("session %s: not found", word),
+				fmt.Sprintf("to end %s name it in full", x.ID))
 		}
 		if err != nil || !IsNotFound(unknown) {
 			return []Choice{{Session: x}}, unknown
@@ -349,7 +352,8 @@ func matching(pattern string, list []Session) (choices []Choice, err error) {
 	case len(choices) == 0:
 		return nil, NewError(CodeNotFound, fmt.Sprintf("no session has a name like %s", pattern), names)
 	case len(choices) > MaxMatched:
-		return nil, NewError(CodeBadRequest, fmt.Sprintf("%d sessions have a name like %s, at most %d are taken", len(choices), pattern, MaxMatched), "")
+		return nil, NewError(CodeBadRequest, fmt.Sprintf("%d sessions have a name like %s, at most %d are taken",
+			len(choices), pattern, MaxMatched), "")
 	}
 	return choices, nil
 }

@@ -92,7 +92,8 @@ func (t *images) find(comm, exe, argv []byte, truncated bool) *Image {
 	i := t.byKey[string(key)]
 	if i == nil {
 		text := string(key)
-		i = &Image{Comm: text[:exeAt-1], Exe: text[exeAt : argvAt-2], Argv: split(text[argvAt:]), Truncated: truncated, key: text}
+		i = &Image{Comm: text[:exeAt-1], Exe: text[exeAt : argvAt-2], Argv: split(text[argvAt:]),
+			Truncated: truncated, key: text}
 	}
 	return i
 }

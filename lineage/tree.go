@@ -54,7 +54,8 @@ func (g *Graph) tops(all bool, sessions []SessionID) (tops []*node, rows int) {
 			continue
 		}
 		for n := s.present.head; n != nil; n = n.links[roll].next {
-			for a := n; a != nil && a.mark != g.epoch && a.session != nil && slices.Contains(sessions, a.session.id); a = a.creator {
+			for a := n; a != nil && a.mark != g.epoch && a.session != nil &&
+				slices.Contains(sessions, a.session.id); a = a.creator {
 				a.mark = g.epoch
 				marked = append(marked, a)
 			}

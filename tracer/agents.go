@@ -223,7 +223,8 @@ func (l *lateAgents) openOne(t *Tracer, p *Process) (opened bool, err error) {
 		}
 	}
 	id, err := t.Create(SessionSpec{
-		Root: p.Identity, Name: p.Comm.String(), UID: p.UID, Rule: g.Rule, Source: SourceRule, Adopted: true, agent: true, inside: p.Session,
+		Root: p.Identity, Name: p.Comm.String(), UID: p.UID, Rule: g.Rule, Source: SourceRule,
+		Adopted: true, agent: true, inside: p.Session,
 		Grace: time.Duration(g.Grace), MaxLifetime: time.Duration(g.MaxLifetime), MaxProcesses: g.MaxProcesses,
 		MaxRSS: g.MaxRss, Idle: time.Duration(g.Idle), KeepOnRootExit: g.SessionFlags&sessionKeepOnRootExit != 0,
 	})
@@ -266,7 +267,8 @@ func (t *Tracer) SetHalt(h Halt, ends []SessionID) error {
 // markHalted marks the sessions that a halt ends once it is in force.
 func (t *Tracer) markHalted(h Halt, ends []SessionID) error {
 	for _, id := range ends {
-		err := t.onSession(bpf.LineageProgVerbEnd, "halt", &bpf.LineageVerbArgs{Session: uint64(id), Grace: h.Since, Flags: endAtHalt})
+		err := t.onSession(bpf.LineageProgVerbEnd, "halt",
+			&bpf.LineageVerbArgs{Session: uint64(id), Grace: h.Since, Flags: endAtHalt})
 		if err != nil && !errors.Is(err, ErrNotFound) {
 			return err
 		}

@@ -158,7 +158,8 @@ func (t *Tracer) reapUnmet() error {
 // around it, where they count as well.
 func (t *Tracer) handDead(id SessionID) error {
 	s, c, err := t.record(slotOf(id))
-	if err != nil || SessionID(s.Id) != id || s.Parent == 0 || s.Held <= s.Live || s.Live > 0 || s.Dying > 0 || c.Nested > 0 ||
+	if err != nil || SessionID(s.Id) != id || s.Parent == 0 || s.Held <= s.Live ||
+		s.Live > 0 || s.Dying > 0 || c.Nested > 0 ||
 		State(c.Status&0xff) < StateEmpty {
 		return err
 	}

@@ -134,8 +134,9 @@ func signal(s *bpf.LineageSent) *Signal {
 	return &Signal{
 		Number: s.Signal, Sender: Sender(s.From), Time: s.Time,
 		By: identity(s.By), Session: SessionID(s.Session), UID: s.Facts.Uid, Comm: Comm(s.Facts.Comm).String(),
-		Handled: s.Flags&uint16(bpf.LineageSentFlagsSENT_HANDLED) != 0, Raised: s.Flags&uint16(bpf.LineageSentFlagsSENT_RAISED) != 0,
-		Passed: s.Flags&uint16(bpf.LineageSentFlagsSENT_PASSED) != 0,
+		Handled: s.Flags&uint16(bpf.LineageSentFlagsSENT_HANDLED) != 0,
+		Raised:  s.Flags&uint16(bpf.LineageSentFlagsSENT_RAISED) != 0,
+		Passed:  s.Flags&uint16(bpf.LineageSentFlagsSENT_PASSED) != 0,
 	}
 }
 

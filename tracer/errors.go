@@ -18,10 +18,12 @@ var (
 		What: "no capability to load tracing programs",
 		Do:   "run with CAP_SYS_ADMIN, or with CAP_BPF and CAP_PERFMON; in a container: --privileged --pid=host",
 	}
-	ErrNoBTF        = &UnsupportedError{What: "the kernel has no BTF (/sys/kernel/btf/vmlinux)", Do: "use a kernel with CONFIG_DEBUG_INFO_BTF=y"}
+	ErrNoBTF = &UnsupportedError{What: "the kernel has no BTF (/sys/kernel/btf/vmlinux)",
+		Do: "use a kernel with CONFIG_DEBUG_INFO_BTF=y"}
 	ErrKernelTooOld = &UnsupportedError{What: "the kernel is too old", Do: "use Linux " + MinKernel + " or later"}
-	ErrLockdown     = &UnsupportedError{What: "the kernel is locked down to confidentiality", Do: "boot without lockdown=confidentiality"}
-	ErrRefused      = &UnsupportedError{
+	ErrLockdown     = &UnsupportedError{What: "the kernel is locked down to confidentiality",
+		Do: "boot without lockdown=confidentiality"}
+	ErrRefused = &UnsupportedError{
 		What: "the kernel refuses a program that tracing needs",
 		Do:   "boot without lockdown=confidentiality, and look for a security module that restricts bpf(2)",
 	}
@@ -29,8 +31,9 @@ var (
 		What: "the programs do not fit this kernel",
 		Do:   "use Linux " + MinKernel + " or later, or a later version of lineage",
 	}
-	ErrPIDNamespace = &UnsupportedError{What: "not in the initial PID namespace", Do: "run on the host, or in a container with --pid=host"}
-	ErrNoBPFFS      = &UnsupportedError{
+	ErrPIDNamespace = &UnsupportedError{What: "not in the initial PID namespace",
+		Do: "run on the host, or in a container with --pid=host"}
+	ErrNoBPFFS = &UnsupportedError{
 		What: "no bpffs",
 		Do:   "run: mount -t bpf -o mode=0700 bpf /sys/fs/bpf; in a container: give it the host's /sys/fs/bpf",
 	}

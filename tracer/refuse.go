@@ -48,7 +48,8 @@ type refusal struct {
 
 var (
 	forkRefusal   = refusal{[2]string{bpf.LineageProgRefuseLsm, bpf.LineageProgRefuseFmodRet}, "condemned members may fork"}
-	signalRefusal = refusal{[2]string{bpf.LineageProgGuardLsm, bpf.LineageProgGuardFmodRet}, "guarded members may signal others"}
+	signalRefusal = refusal{[2]string{bpf.LineageProgGuardLsm, bpf.LineageProgGuardFmodRet},
+		"guarded members may signal others"}
 )
 
 // refuse loads the programs that refuse forks and signals, and adds their links. If one is

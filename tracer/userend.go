@@ -178,7 +178,8 @@ func (t *Tracer) signal(id Identity, sig unix.Signal) error {
 // mark sets and clears flags of an entry: what is about to be sent to the process, and
 // how it is protected. [ErrNotFound] if it has no entry any more.
 func (t *Tracer) mark(id Identity, set, clear EntryFlags) error {
-	err := t.verb(bpf.LineageProgVerbMark, &bpf.LineageVerbArgs{Root: wireIdentity(id), Flags: uint32(set), Cleared: uint32(clear)})
+	err := t.verb(bpf.LineageProgVerbMark, &bpf.LineageVerbArgs{Root: wireIdentity(id),
+		Flags: uint32(set), Cleared: uint32(clear)})
 	if err != nil {
 		return fmt.Errorf("mark %v: %w", id, err)
 	}

@@ -36,7 +36,8 @@ func (m *model) refuseHost(r *picture.Row) {
 func (m *model) toggleExited() {
 	v := m.view
 	v.HideExited(!v.HidesExited())
-	m.say("exited processes are %s", map[bool]string{true: "hidden, but creators of live ones", false: "shown"}[v.HidesExited()])
+	m.say("exited processes are %s", map[bool]string{true: "hidden, but creators of live ones",
+		false: "shown"}[v.HidesExited()])
 }
 
 // copy puts the exact name of the row into the terminal's clipboard.

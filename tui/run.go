@@ -37,7 +37,8 @@ type Options struct {
 func Run(ctx context.Context, o Options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	program := tea.NewProgram(newModel(ctx, o), tea.WithContext(ctx), tea.WithInput(o.Input), tea.WithOutput(o.Output), tea.WithEnvironment(o.Environ))
+	program := tea.NewProgram(newModel(ctx, o), tea.WithContext(ctx), tea.WithInput(o.Input),
+		tea.WithOutput(o.Output), tea.WithEnvironment(o.Environ))
 	if _, err := program.Run(); err != nil && !errors.Is(err, tea.ErrInterrupted) {
 		return fmt.Errorf("draw on the terminal: %w", err)
 	}

@@ -46,7 +46,8 @@ func (m *model) statusLine() string {
 			part{long: sessions, middle: sessions},
 			part{long: live, middle: live, short: live, Paint: facts},
 			part{long: orphans, middle: orphans, Paint: t.Moved},
-			part{long: fmt.Sprintf("%*s %s", lately, spark, forks), middle: forks, short: fmt.Sprintf("%.0f/s", m.rates.now())})
+			part{long: fmt.Sprintf("%*s %s", lately, spark, forks), middle: forks,
+				short: fmt.Sprintf("%.0f/s", m.rates.now())})
 		if s.Lost > 0 {
 			lost := fmt.Sprintf("lost %d", s.Lost)
 			parts = append(parts, part{long: lost, middle: lost, short: lost, Paint: t.Warn})
@@ -121,7 +122,8 @@ func (m *model) policy() part {
 		return part{}
 	}
 	mode := display.Text(s.Mode)
-	return part{long: fmt.Sprintf("level %d, policy: %s", s.Level, mode), middle: fmt.Sprintf("L%d %s", s.Level, mode), Paint: m.term.theme.Dim}
+	return part{long: fmt.Sprintf("level %d, policy: %s", s.Level, mode),
+		middle: fmt.Sprintf("L%d %s", s.Level, mode), Paint: m.term.theme.Dim}
 }
 
 func (m *model) joined(parts []part) string {
@@ -206,7 +208,8 @@ func (m *model) warnings() (all []banner) {
 		add(t.Bad, short, "%s; until \"lineage halt --off\"", display.Halt(h))
 	}
 	if s.Breaker.Open {
-		add(t.Bad, "BREAKER OPEN", "%s until \"lineage policy resume\": the policy ends none of their sessions", display.Breaker(s.Breaker))
+		add(t.Bad, "BREAKER OPEN", "%s until \"lineage policy resume\": the policy ends none of their sessions",
+			display.Breaker(s.Breaker))
 	}
 	if s.Lost > 0 {
 		add(
@@ -302,7 +305,8 @@ func (m *model) hints() []key.Binding {
 	quit := ink.Named(k.Quit, "q", "quit")
 	switch {
 	case m.focus == onDetails:
-		return []key.Binding{k.Escape, ink.Named(k.EndSession, "x", "end"), k.Up, k.Down, ink.Named(k.Copy, "y", "copy"), k.Pane, quit}
+		return []key.Binding{k.Escape, ink.Named(k.EndSession, "x", "end"), k.Up, k.Down,
+			ink.Named(k.Copy, "y", "copy"), k.Pane, quit}
 	case m.focus == onEvents:
 		return []key.Binding{k.Escape, ink.Named(k.Events, "v", "close"), k.Up, k.Down, k.Pane, quit}
 	case m.focus == onHelp:

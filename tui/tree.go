@@ -42,7 +42,8 @@ func (m *model) tree(l layout) []string {
 		return m.empty(l.inner())
 	}
 	w := &rows{
-		Labels: *m.labels(), m: m, set: m.columnSet(), guides: m.view.Guides(), columns: l.inner(), table: m.view.SessionsFolded(),
+		Labels: *m.labels(), m: m, set: m.columnSet(), guides: m.view.Guides(),
+		columns: l.inner(), table: m.view.SessionsFolded(),
 	}
 	lines := make([]string, 0, len(window))
 	above, below := m.view.More(window)
@@ -78,8 +79,10 @@ func (m *model) empty(width int) []string {
 func (m *model) noDaemon(width int) (lines []string) {
 	t := m.term.theme
 	why, hint := display.Error(m.link.away), ""
-	if e, ok := errors.AsType[*api.UnreachableError](m.link.away); ok && (errors.Is(e, fs.ErrNotExist) || errors.Is(e, syscall.ECONNREFUSED)) {
-		why, hint = "no daemon at "+display.Text(e.Socket)+"; start one:", "\n  sudo lineage daemon\n  sudo lineage run -- CMD"
+	if e, ok := errors.AsType[*api.UnreachableError](m.link.away); ok && (errors.Is(e, fs.ErrNotExist) ||
+		errors.Is(e, syscall.ECONNREFUSED)) {
+		why, hint = "no daemon at "+display.Text(e.Socket)+
+			"; start one:", "\n  sudo lineage daemon\n  sudo lineage run -- CMD"
 	}
 	for _, part := range strings.Split(why+hint, "\n") {
 		for _, s := range ink.Wrap(part, width-2) {

@@ -240,7 +240,8 @@ func overlay(lines, box []string, width int) {
 		left := (width - columns) / 2
 		under := lines[top+i]
 		before := ansi.Truncate(under, left, "")
-		lines[top+i] = before + ansi.ResetStyle + strings.Repeat(" ", left-ansi.StringWidth(before)) + b + ansi.TruncateLeft(under, left+columns, "")
+		lines[top+i] = before + ansi.ResetStyle + strings.Repeat(" ",
+			left-ansi.StringWidth(before)) + b + ansi.TruncateLeft(under, left+columns, "")
 	}
 }
 
@@ -330,15 +331,19 @@ func (m *model) helpLines(width int) []string {
 		means string
 	}{
 		{panes.Look{Paint: t.Live, Glyph: t.LiveGlyph, Letter: " "}, "live; T: stopped by a signal"},
-		{panes.Look{Paint: t.Moved, Glyph: t.MovedGlyph, Letter: " "}, "live, and its parent is not its creator; " + t.MovedGlyph + "7 sh: an orphan, its creator 7 sh is dead"},
-		{panes.Look{Paint: t.Exited, Glyph: t.ExitedGlyph, Letter: "X"}, "exited: its code or signal, and " + t.Died + " how long ago"},
-		{panes.Look{Paint: t.Zombie, Glyph: " ", Letter: "Z"}, "zombie: exited, but " + t.Up + "7 sh, its parent, has not reaped it"},
+		{panes.Look{Paint: t.Moved, Glyph: t.MovedGlyph, Letter: " "},
+			"live, and its parent is not its creator; " + t.MovedGlyph + "7 sh: an orphan, its creator 7 sh is dead"},
+		{panes.Look{Paint: t.Exited, Glyph: t.ExitedGlyph, Letter: "X"},
+			"exited: its code or signal, and " + t.Died + " how long ago"},
+		{panes.Look{Paint: t.Zombie, Glyph: " ", Letter: "Z"},
+			"zombie: exited, but " + t.Up + "7 sh, its parent, has not reaped it"},
 		{panes.Look{Paint: t.Ended, Glyph: t.EndedGlyph, Letter: "E"}, "ended by us"},
 	} {
 		entry(s.Paint, s.String(), s.means)
 	}
 	entry(t.Key, t.Times+"9", "processes of one creator that run the same command, or exited in the same way")
-	entry(t.Key, m.labels().ShortCall(&api.Call{Tool: "Bash", ID: "Ab3"}, ""), "the agent's tool call that started it, by what the agent claims")
+	entry(t.Key, m.labels().ShortCall(&api.Call{Tool: "Bash", ID: "Ab3"}, ""),
+		"the agent's tool call that started it, by what the agent claims")
 	for _, g := range m.keys.Groups() {
 		put(t.Strong, " "+g.Title)
 		for _, k := range g.Keys {

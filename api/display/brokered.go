@@ -31,7 +31,8 @@ func Brokered(b *api.Brokered, session string) string {
 		s = "brokered, not found yet"
 	}
 	if b.Asked != nil {
-		s += fmt.Sprintf(": %d %s asked %s", b.Asked.PID, Brief(b.Asked.Argv, b.Asked.Comm, b.Asked.ArgvTruncated, CommandBytes), Text(b.Broker))
+		s += fmt.Sprintf(": %d %s asked %s", b.Asked.PID,
+			Brief(b.Asked.Argv, b.Asked.Comm, b.Asked.ArgvTruncated, CommandBytes), Text(b.Broker))
 		if b.Time != nil {
 			s += b.Time.Local().Format(" at 15:04:05")
 		}

@@ -11,7 +11,8 @@ import (
 func Caller(c *api.Caller) string {
 	by := fmt.Sprintf("uid %d, pid %d %s", c.UID, c.PID, Text(c.Comm))
 	if c.Command != "" {
-		by = fmt.Sprintf("%s in signed command %.8s, sent by %s", Text(strings.Join(c.Operators, " and ")), Text(c.Command), by)
+		by = fmt.Sprintf("%s in signed command %.8s, sent by %s",
+			Text(strings.Join(c.Operators, " and ")), Text(c.Command), by)
 	}
 	if c.Reason != "" {
 		by += ": " + Text(c.Reason)

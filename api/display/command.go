@@ -91,7 +91,8 @@ func Brief(argv []string, comm string, truncated bool, limit int) string {
 }
 
 // interpreters are programs whose first argument is usually a script, without versions.
-var interpreters = []string{"sh", "ash", "bash", "dash", "fish", "ksh", "zsh", "bun", "lua", "node", "nodejs", "perl", "php", "pypy", "python", "ruby"}
+var interpreters = []string{"sh", "ash", "bash", "dash", "fish", "ksh", "zsh", "bun",
+	"lua", "node", "nodejs", "perl", "php", "pypy", "python", "ruby"}
 
 // notInPath are characters of an argument that is more than a path.
 const notInPath = " \t\n:,;=|&<>"
@@ -197,7 +198,8 @@ func start(s string, n int) string {
 
 func quote(arg string) string {
 	plainWord := func(r rune) bool {
-		return r >= 0x80 || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_@%+=:,./-", r)
+		return r >= 0x80 || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' ||
+			r >= '0' && r <= '9' || strings.ContainsRune("_@%+=:,./-", r)
 	}
 	if arg != "" && strings.IndexFunc(arg, func(r rune) bool { return !plainWord(r) }) < 0 {
 		return arg

@@ -50,7 +50,8 @@ func Ambiguous(p *api.Plan) string {
 	if p.Ambiguous == 0 {
 		return ""
 	}
-	return Count(p.Ambiguous, "more process") + " may be of this call, or of another one that was open at the same time: not ended"
+	return Count(p.Ambiguous, "more process") +
+		" may be of this call, or of another one that was open at the same time: not ended"
 }
 
 // Live are rows of processes.

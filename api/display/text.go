@@ -46,7 +46,8 @@ func Text[S ~string](text S) string {
 // Error is the text of an error, with Go's words for a timeout in plainer ones.
 func Error(err error) string { return Text(timeouts.Replace(err.Error())) }
 
-var timeouts = strings.NewReplacer(context.DeadlineExceeded.Error(), "timed out", os.ErrDeadlineExceeded.Error(), "timed out")
+var timeouts = strings.NewReplacer(context.DeadlineExceeded.Error(), "timed out",
+	os.ErrDeadlineExceeded.Error(), "timed out")
 
 // cleanPrefix is the length of the part of s that is printable ASCII, which is
 // nearly always all of it.

@@ -44,7 +44,8 @@ func build(ctx context.Context, o *service.ExportOptions, socket string, log zer
 	e := &exporter{store: store}
 	dial := func(ctx context.Context) (api.Client, error) { return api.Dial(ctx, socket) }
 	for _, s := range sinks {
-		f := &follow.Follower{Sink: s, Store: store, Host: host(), Log: log.With().Str("sink", s.Name()).Logger(), Dial: dial}
+		f := &follow.Follower{Sink: s, Store: store, Host: host(),
+			Log: log.With().Str("sink", s.Name()).Logger(), Dial: dial}
 		if err := f.Open(); err != nil {
 			return nil, service.UsageError{Err: err}
 		}

@@ -73,9 +73,12 @@ func (l *linked) measure(w http.ResponseWriter, _ *http.Request) {
 	}{
 		{"lineage_link_connected", "gauge", "1 while the link is connected to a NATS server.", up},
 		{"lineage_link_commands_accepted_total", "counter", "Commands that the daemon accepted.", l.host.Accepted.Load()},
-		{"lineage_link_commands_refused_total", "counter", "Messages that were refused as commands.", l.host.Unsigned.Load()},
-		{"lineage_link_commands_dropped_total", "counter", "Times that messages were dropped because they came too fast.", l.bus.Dropped()},
-		{"lineage_link_questions_answered_total", "counter", "Questions that the daemon was asked.", l.host.Answered.Load()},
+		{"lineage_link_commands_refused_total", "counter", "Messages that were refused as commands.",
+			l.host.Unsigned.Load()},
+		{"lineage_link_commands_dropped_total", "counter",
+			"Times that messages were dropped because they came too fast.", l.bus.Dropped()},
+		{"lineage_link_questions_answered_total", "counter", "Questions that the daemon was asked.",
+			l.host.Answered.Load()},
 		{"lineage_link_questions_refused_total", "counter", "Questions that were refused.", l.host.Refused.Load()},
 	} {
 		fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s %s\n%s %v\n", m.name, m.help, m.name, m.kind, m.name, m.value)

@@ -99,7 +99,8 @@ func listRunning(ctx context.Context, c api.Client, session string, _ nothing) (
 // callOf is the sum of a call.
 func callOf(c *api.CallLeft) callItem {
 	took, _ := display.Took(c.Calls)
-	return callItem{Call: display.CallNames(c.Calls), Ambiguous: c.Ambiguous, Open: took == "open", Processes: c.Processes, CPUs: c.CPUs,
+	return callItem{Call: display.CallNames(c.Calls), Ambiguous: c.Ambiguous,
+		Open: took == "open", Processes: c.Processes, CPUs: c.CPUs,
 		RSSBytes: c.RSSBytes, Ports: c.Ports[:min(len(c.Ports), callPorts)], Left: display.Left(c, time.Now(), callCommand)}
 }
 
@@ -130,7 +131,8 @@ func explain(ctx context.Context, c api.Client, _ string, q question) (*answer, 
 			out.note(
 				"%s: %s",
 				display.Text(q.Path),
-				display.Count(len(holders.Items), "process of this session has it open or locked", "processes of this session have it open or locked"),
+				display.Count(len(holders.Items), "process of this session has it open or locked",
+					"processes of this session have it open or locked"),
 			)
 		}
 	default:

@@ -113,7 +113,8 @@ host. Without the right to see the processes there name them as PID@START_NS.`,
 		}
 		var ok bool
 		if req.Until, ok = moment(until, time.Now()); !ok {
-			return cli.Usage("keep: %w", cli.Invalid("--until", until, "a duration such as 8h, a date such as 2027-06-30, or a time in RFC 3339"))
+			return cli.Usage("keep: %w", cli.Invalid("--until", until,
+				"a duration such as 8h, a date such as 2027-06-30, or a time in RFC 3339"))
 		}
 		switch {
 		case len(*remote) > 0 && !signs.Given():
@@ -139,7 +140,8 @@ host. Without the right to see the processes there name them as PID@START_NS.`,
 		}
 		if signs.Given() {
 			sender.Reason = req.Reason
-			return sender.Order(ctx, api.Command{Verb: api.VerbKeep, Processes: req.Refs, Name: req.Name, Until: &req.Until})
+			return sender.Order(ctx, api.Command{Verb: api.VerbKeep, Processes: req.Refs,
+				Name: req.Name, Until: &req.Until})
 		}
 		s, err := c.Keep(ctx, req)
 		if err != nil {

@@ -142,7 +142,8 @@ of them.`,
 		}
 		return cli.Usage("%s: %w", cmd.Name(), err)
 	})
-	root.PersistentFlags().StringVar(&a.socket, "socket", "", "the `PATH` of the daemon's socket (default $LINEAGE_SOCKET, else "+api.DefaultSocket+")")
+	root.PersistentFlags().StringVar(&a.socket, "socket", "",
+		"the `PATH` of the daemon's socket (default $LINEAGE_SOCKET, else "+api.DefaultSocket+")")
 	root.PersistentFlags().Var(&color, "color", "colour the output `WHEN`: auto, always or never")
 	root.Flags().BoolP("version", "V", false, "print the version of this command")
 	root.SetVersionTemplate("lineage {{.Version}}\n")

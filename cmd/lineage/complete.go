@@ -81,7 +81,8 @@ func completeFlags(cmd *cobra.Command) {
 }
 
 // completeMember completes PIDs of live members, with what they run, ports of sessions, and for why files.
-func (a *app) completeMember(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (a *app) completeMember(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion,
+	cobra.ShellCompDirective) {
 	const none = cobra.ShellCompDirectiveNoFileComp
 	switch {
 	case cmd.Name() != "keep" && len(args) > 0:
@@ -96,7 +97,8 @@ func (a *app) completeMember(cmd *cobra.Command, args []string, begun string) ([
 
 // completeAdopted completes PIDs of the caller's processes that are in no session; root's are those
 // of all users.
-func (a *app) completeAdopted(cmd *cobra.Command, args []string, begun string) (words []cobra.Completion, _ cobra.ShellCompDirective) {
+func (a *app) completeAdopted(cmd *cobra.Command, args []string, begun string) (words []cobra.Completion,
+	_ cobra.ShellCompDirective) {
 	const none = cobra.ShellCompDirectiveNoFileComp
 	if len(args) > 0 {
 		return nil, none
@@ -112,7 +114,8 @@ func (a *app) completeAdopted(cmd *cobra.Command, args []string, begun string) (
 }
 
 func processWord(p *api.Process) cobra.Completion {
-	return cobra.CompletionWithDesc(strconv.Itoa(p.PID), text.Fit(display.Brief(p.Argv, p.Comm, p.ArgvTruncated, display.CommandBytes), 60))
+	return cobra.CompletionWithDesc(strconv.Itoa(p.PID),
+		text.Fit(display.Brief(p.Argv, p.Comm, p.ArgvTruncated, display.CommandBytes), 60))
 }
 
 func (a *app) members(cmd *cobra.Command, given []string, begun string) (words []cobra.Completion) {

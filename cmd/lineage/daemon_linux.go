@@ -60,8 +60,10 @@ everything from the kernel instead.`,
 	f.Var(&mode, "socket-mode", "the socket's `MODE`; the caller of every request is checked in any case")
 	f.StringVar(&o.SocketGroup, "socket-group", "", "the `GROUP` that owns the socket (default root's)")
 	f.IntVar(&o.Level, "level", 0, "maximum guarantee `LEVEL` (default the policy's, else the best)")
-	f.StringVar(&o.Policy, "policy", "", "read the policy from `FILE` (default "+policy.DefaultFile+" if it exists, with the default socket only)")
-	f.DurationVar(&o.Ephemeral, "ephemeral", 0, "exit this `TIME` after the last session and the last client (10m if no time is given)")
+	f.StringVar(&o.Policy, "policy", "", "read the policy from `FILE` (default "+
+		policy.DefaultFile+" if it exists, with the default socket only)")
+	f.DurationVar(&o.Ephemeral, "ephemeral", 0,
+		"exit this `TIME` after the last session and the last client (10m if no time is given)")
 	f.Lookup("ephemeral").NoOptDefVal = "10m"
 	f.BoolVar(&takeDown, "unload", false, "stop the daemon and remove everything from the kernel; refused if a session is live")
 	f.BoolVar(&force, "force", false, "unload in spite of live sessions: their processes keep running, untracked")

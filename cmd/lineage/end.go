@@ -85,9 +85,11 @@ func (a *app) endCommand() *cobra.Command {
 }
 
 // sender sends signed commands.
-func (a *app) sender(signs ending.SigningFlags, o ending.Options, remote hosts.List, format string) (*ending.CommandSender, error) {
+func (a *app) sender(signs ending.SigningFlags, o ending.Options, remote hosts.List,
+	format string) (*ending.CommandSender, error) {
 	s := &ending.CommandSender{
-		SigningFlags: signs, Console: &a.Console, Hosts: remote, Yes: o.Yes, Timeout: o.Timeout, Format: format, MaxHosts: o.MaxHosts,
+		SigningFlags: signs, Console: &a.Console, Hosts: remote, Yes: o.Yes,
+		Timeout: o.Timeout, Format: format, MaxHosts: o.MaxHosts,
 		Local: func(ctx context.Context, _ string) (api.Client, error) { return a.client(ctx) },
 	}
 	if len(remote) == 0 {
@@ -181,7 +183,8 @@ func (a *app) haltCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return s.Order(ctx, api.Command{Verb: api.VerbHalt, Mode: mode, Sessions: args, All: mode == api.ModeHalt && sel.OrAll().All})
+			return s.Order(ctx, api.Command{Verb: api.VerbHalt, Mode: mode, Sessions: args,
+				All: mode == api.ModeHalt && sel.OrAll().All})
 		}
 		if mode != api.ModeHalt {
 			return a.answer(ctx, nil, format.Value, func(ctx context.Context, c api.Client) (*text.Listing, error) {

@@ -138,7 +138,8 @@ func writePage(ctx context.Context, c api.Client, session, name string) error {
 }
 
 func rangeFlags(cmd *cobra.Command, since, until *string, what string) {
-	cmd.Flags().StringVar(since, "since", "", what+" at this `TIME` or later: 10m ago, yesterday, or as 2026-03-04T12:00:00Z")
+	cmd.Flags().StringVar(since, "since", "",
+		what+" at this `TIME` or later: 10m ago, yesterday, or as 2026-03-04T12:00:00Z")
 	cmd.Flags().StringVar(until, "until", "", what+" at this `TIME` or before")
 }
 

@@ -60,7 +60,8 @@ func thisHost() host {
 func doctor(socket string) api.Doctor {
 	i, _ := system.InstanceOf(socket) // an error leaves paths that cannot be written
 	r := tracer.Probe(i.Pins, filepath.Dir(i.Socket))
-	d := api.Doctor{Supported: r.Err == nil, Kernel: r.Kernel, Level: r.Level, Missing: r.Missing, Items: []api.DoctorItem{}}
+	d := api.Doctor{Supported: r.Err == nil, Kernel: r.Kernel, Level: r.Level,
+		Missing: r.Missing, Items: []api.DoctorItem{}}
 	for _, c := range r.Checks {
 		d.Items = append(d.Items, api.DoctorItem{Feature: c.Name, OK: c.OK, Required: c.Required, Why: c.Detail, Do: c.Do})
 	}

@@ -19,8 +19,9 @@ import (
 func main() {
 	dispatch(os.Args)
 	a := &app{
-		Console: cli.Console{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.Getenv, Now: time.Now, Interrupts: interrupts},
-		dial:    api.Dial, dialHost: hosts.Dial, host: thisHost(),
+		Console: cli.Console{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+			Env: os.Getenv, Now: time.Now, Interrupts: interrupts},
+		dial: api.Dial, dialHost: hosts.Dial, host: thisHost(),
 	}
 	os.Exit(a.main(context.Background(), os.Args[1:]))
 }

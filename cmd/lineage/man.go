@@ -121,7 +121,8 @@ func (m *manual) page(cmd *cobra.Command) string {
 	cmd.InheritedFlags().VisitAll(func(f *pflag.Flag) { option(&b, f) })
 	b.WriteString(".SH EXAMPLES\n")
 	literal(&b, cmd.Example)
-	for _, topic := range []struct{ title, name string }{{"EXIT STATUS", "exit-codes"}, {"ENVIRONMENT", "environment"}, {"FILES", "files"}} {
+	for _, topic := range []struct{ title, name string }{{"EXIT STATUS", "exit-codes"},
+		{"ENVIRONMENT", "environment"}, {"FILES", "files"}} {
 		fmt.Fprintf(&b, ".SH %s\n", topic.title)
 		prose(&b, m.about[topic.name])
 	}

@@ -23,7 +23,8 @@ func formatFlag(cmd *cobra.Command, formats ...string) *cli.Choice {
 		formats = text.Formats
 	}
 	f := &cli.Choice{Value: "table", Words: formats}
-	cmd.Flags().VarP(f, "output", "o", "print this `FORMAT`: "+strings.Join(formats[:len(formats)-1], ", ")+" or "+formats[len(formats)-1])
+	cmd.Flags().VarP(f, "output", "o", "print this `FORMAT`: "+strings.Join(formats[:len(formats)-1],
+		", ")+" or "+formats[len(formats)-1])
 	cmd.Flags().BoolFunc("json", "the same as -o json", func(text string) error {
 		on, err := strconv.ParseBool(text)
 		if err != nil {

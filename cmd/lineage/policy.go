@@ -51,7 +51,8 @@ func (c *policyCheck) take(p *policy.Policy, now time.Time, unrefused func() boo
 	c.Rules = map[string]int{"agents": len(p.Agents), "containers": len(p.Containers), "keep": len(p.Keep)}
 	for _, rule := range p.Keep {
 		if rule.Until.Time().Before(now) {
-			c.Warnings = append(c.Warnings, fmt.Sprintf("keep rule %q has no effect: until %s is over", rule.Name, rule.Until))
+			c.Warnings = append(c.Warnings, fmt.Sprintf("keep rule %q has no effect: until %s is over",
+				rule.Name, rule.Until))
 		}
 	}
 	if p.Refuses() && unrefused() {
@@ -62,7 +63,8 @@ func (c *policyCheck) take(p *policy.Policy, now time.Time, unrefused func() boo
 func (c *policyCheck) String() string {
 	return fmt.Sprintf("%s: ok, mode %s, %s, %s, %s", display.Text(c.File), c.Mode,
 		display.Count(c.Rules["agents"], "agent rule"),
-		display.Count(c.Rules["containers"], "rule for containers", "rules for containers"), display.Count(c.Rules["keep"], "keep rule"))
+		display.Count(c.Rules["containers"], "rule for containers", "rules for containers"),
+		display.Count(c.Rules["keep"], "keep rule"))
 }
 
 func (a *app) policyCheckCommand() *cobra.Command {

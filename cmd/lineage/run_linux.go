@@ -71,7 +71,8 @@ limit ended the session.`,
 			return before("run: %w", cli.Invalid("--max-processes", o.MaxProcesses, "at least 1"))
 		}
 		o.Confine = signals.Value == "session"
-		if o.OnExit, o.Leaks.Action = onExit.Value, leaks.Value; o.Leaks.Action != "" && o.OnExit == supervise.OnExitReport {
+		if o.OnExit, o.Leaks.Action = onExit.Value, leaks.Value; o.Leaks.Action != "" &&
+			o.OnExit == supervise.OnExitReport {
 			return before("run: --leaks and --on-exit report exclude each other")
 		}
 		if o.Leaks.After < 0 || o.Leaks.Action == "" && cmd.Flags().Changed("leaks-after") {
@@ -87,14 +88,16 @@ limit ended the session.`,
 	f.StringVar(&o.Name, "name", "", "the session's `NAME`")
 	f.DurationVar(&o.MaxLifetime, "max-lifetime", 0, "end the session after this `TIME`")
 	f.IntVar(&o.MaxProcesses, "max-processes", 0, "end the session when it has more than `N` processes, zombies included")
-	f.Var((*cli.Bytes)(&o.MaxRSS), "max-rss", "end the session when its processes use more than `BYTES` of memory (8GiB, 512MiB)")
+	f.Var((*cli.Bytes)(&o.MaxRSS), "max-rss",
+		"end the session when its processes use more than `BYTES` of memory (8GiB, 512MiB)")
 	f.DurationVar(&o.Idle, "idle", 0, "end the session after this `TIME` with no new process and under 1s of CPU")
 	f.StringVar(&o.User, "user", "", "run CMD as this `USER`, by name or uid; USER:GROUP for that group alone")
 	cmd.RegisterFlagCompletionFunc("user", cli.CompleteUsers)
 	f.Var(&onExit, "on-exit", "what to do with leftovers: `ACTION`, end or report")
 	f.Var(&signals, "signals", "which processes CMD and what it starts may signal: `SCOPE`, any or session")
 	f.Var(&leaks, "leaks", "what a process means that CMD leaves: `ACTION`, fail or report")
-	f.DurationVar(&o.Leaks.After, "leaks-after", 200*time.Millisecond, "how long after CMD's exit it has to be alive: `TIME`")
+	f.DurationVar(&o.Leaks.After, "leaks-after", 200*time.Millisecond,
+		"how long after CMD's exit it has to be alive: `TIME`")
 	f.BoolVar(&o.Subreaper, "subreaper", true, "make orphans children of run, not of PID 1")
 	return cmd
 }

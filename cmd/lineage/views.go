@@ -24,8 +24,10 @@ type lsView struct {
 // views are the lists other than that of sessions.
 func (a *app) views() []lsView {
 	return []lsView{
-		{flag: "left", usage: "orphans, leftovers and zombies of the sessions", columns: text.OrphanColumns, list: query.Left(text.Orphans)},
-		{flag: "calls", usage: "tool calls of the sessions that have live processes", columns: text.CallColumns, list: query.Left(text.Calls)},
+		{flag: "left", usage: "orphans, leftovers and zombies of the sessions",
+			columns: text.OrphanColumns, list: query.Left(text.Orphans)},
+		{flag: "calls", usage: "tool calls of the sessions that have live processes",
+			columns: text.CallColumns, list: query.Left(text.Calls)},
 		{
 			flag:    "outside",
 			usage:   "orphans of this host that are in no session",

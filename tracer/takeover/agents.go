@@ -41,7 +41,8 @@ func (p *Programs) StopAgents() (*Agents, error) {
 	if a.agents, err = p.load(bpf.LineageMapAgents); err != nil {
 		return nil, err
 	}
-	if a.bss, err = unix.Mmap(bss.FD(), 0, int(bss.ValueSize()), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
+	if a.bss, err = unix.Mmap(bss.FD(), 0, int(bss.ValueSize()), unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_SHARED); err != nil {
 		a.agents.Close()
 		return nil, fmt.Errorf("map .bss: %w", err)
 	}

@@ -120,7 +120,8 @@ func (p *Programs) lay(entry *btf.Struct) error {
 		"creator": &p.layout.Creator, "flags": &p.layout.Flags, "evidence": &p.layout.Evidence,
 	}
 	for _, m := range entry.Members {
-		if size, err := btf.Sizeof(m.Type); m.Name == "exe" && err == nil && size == int(unsafe.Sizeof(bpf.LineageFileId{})) {
+		if size, err := btf.Sizeof(m.Type); m.Name == "exe" && err == nil &&
+			size == int(unsafe.Sizeof(bpf.LineageFileId{})) {
 			p.layout.Exe, p.layout.KnowsExe = m.Offset.Bytes(), 1
 		}
 		if offset := at[m.Name]; offset != nil {

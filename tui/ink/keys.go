@@ -157,7 +157,8 @@ func (t TreeKeys) Short(folded bool) []key.Binding {
 	}
 	return []key.Binding{
 		Named(t.EndSession, "x", "end"), Named(t.Details, "Enter", "why"), t.Help, Named(t.Quit, "q", "quit"),
-		Named(t.Search, "/", "search"), Named(t.Filter, "f", "filter"), Named(t.FoldAll, "z", fold), Named(t.Exited, "e", "exited"),
+		Named(t.Search, "/", "search"), Named(t.Filter, "f", "filter"), Named(t.FoldAll, "z", fold),
+		Named(t.Exited, "e", "exited"),
 		Named(t.Timeline, "T", "timeline"), Named(t.Events, "v", "events"), Named(t.Sort, "s", "sort"),
 		Named(t.Orphans, "o", "orphans"), Named(t.Mark, "Space", "mark"), Named(t.Pause, "p", "pause"),
 	}
@@ -166,7 +167,8 @@ func (t TreeKeys) Short(folded bool) []key.Binding {
 // Short is what the footer of the timeline shows.
 func (t TimelineKeys) Short(escape, quit key.Binding) []key.Binding {
 	return []key.Binding{
-		escape, Named(t.In, "+-", "zoom"), Named(t.Earlier, "←→", "pan"), Named(t.Whole, "0", "whole"), Named(t.Select, "Enter", "go to"),
+		escape, Named(t.In, "+-", "zoom"), Named(t.Earlier, "←→", "pan"),
+		Named(t.Whole, "0", "whole"), Named(t.Select, "Enter", "go to"),
 		t.Up, t.Down, Named(quit, "q", "quit"),
 	}
 }

@@ -72,9 +72,11 @@ func New(o Options) *Theme {
 	case "contrast":
 		t.contrast()
 	case "dark":
-		t.palette(shades{accent: 75, live: 114, faint: 245, zombie: 203, ended: 176, moved: 215, warn: 221, border: 240, bar: 24, idle: 237, match: 58})
+		t.palette(shades{accent: 75, live: 114, faint: 245, zombie: 203, ended: 176,
+			moved: 215, warn: 221, border: 240, bar: 24, idle: 237, match: 58})
 	case "light":
-		t.palette(shades{accent: 25, live: 28, faint: 242, zombie: 160, ended: 127, moved: 130, warn: 94, border: 249, bar: 153, idle: 254, match: 229})
+		t.palette(shades{accent: 25, live: 28, faint: 242, zombie: 160, ended: 127,
+			moved: 130, warn: 94, border: 249, bar: 153, idle: 254, match: 229})
 	default:
 		t.sixteen()
 	}

@@ -99,7 +99,8 @@ func (p *pane) process(r *picture.Row, a DetailAnswer) {
 	p.fact("command", display.Command(pr.Argv, pr.Comm, pr.ArgvTruncated, display.CommandBytes))
 	p.holds(r, why)
 	if pr.State == api.StateLive {
-		p.fact("CPU, RSS", fmt.Sprintf("%.1f%%, %s in all, %s", p.Picture.CPU(r), display.CPU(pr.CPUSeconds), display.Size(pr.RSSBytes)))
+		p.fact("CPU, RSS", fmt.Sprintf("%.1f%%, %s in all, %s", p.Picture.CPU(r),
+			display.CPU(pr.CPUSeconds), display.Size(pr.RSSBytes)))
 	}
 	p.fact("started", p.Clock(p.Born(pr))+", "+display.Age(p.Now.Sub(p.Born(pr)))+" ago")
 	s := p.Picture.Session(pr.Session)
@@ -247,7 +248,8 @@ func (p *pane) session(r *picture.Row) {
 	if len(s.Ports) > 0 {
 		p.colored(p.Key, "ports", strings.Trim(fmt.Sprint(s.Ports), "[]"))
 	}
-	p.fact("CPU, RSS", fmt.Sprintf("%.1f%%, %s in all, %s", p.Picture.CPU(r), display.CPU(s.CPUSeconds), display.Size(s.RSSBytes)))
+	p.fact("CPU, RSS", fmt.Sprintf("%.1f%%, %s in all, %s", p.Picture.CPU(r),
+		display.CPU(s.CPUSeconds), display.Size(s.RSSBytes)))
 	if activity := p.Sparkline(p.Activity[s.ID], p.columns-nameColumns-4); s.State != api.StateEnded && activity != "" {
 		p.colored(p.Key, "activity", cmp.Or(strings.TrimRight(activity, " "), "none"))
 	}
@@ -290,7 +292,8 @@ func (p *pane) group(r *picture.Row) {
 	if first.State == api.StateExited {
 		p.text(look.Paint, "", look.String()+" "+howEnded(first)+", all of them")
 	} else {
-		p.text(look.Paint, "", look.String()+" "+display.Count(r.Count(), "process", "processes")+" of one creator run the same command")
+		p.text(look.Paint, "",
+			look.String()+" "+display.Count(r.Count(), "process", "processes")+" of one creator run the same command")
 		p.fact("CPU, RSS", fmt.Sprintf("%.1f%%, %s", p.Picture.CPU(r), display.Size(r.RSS())))
 	}
 	p.fact("command", display.Command(first.Argv, first.Comm, first.ArgvTruncated, display.CommandBytes))
@@ -305,7 +308,8 @@ func (p *pane) group(r *picture.Row) {
 }
 
 func (p *pane) ended(r *picture.Row) {
-	p.text(p.Dim, "", display.Count(r.Count(), "session", "sessions")+" ended within the last 30s; → shows each of them. Older ones: lineage history")
+	p.text(p.Dim, "", display.Count(r.Count(), "session", "sessions")+
+		" ended within the last 30s; → shows each of them. Older ones: lineage history")
 }
 
 // host is about a host and all of its sessions. Nothing is done to a host itself.
@@ -328,7 +332,8 @@ func (p *pane) host(r *picture.Row) {
 	p.fact("sessions", fmt.Sprint(sessions))
 	p.fact("processes", strings.Join(display.Living(s), ", "))
 	p.fact("forks", fmt.Sprint(s.Forks))
-	p.fact("CPU, RSS", fmt.Sprintf("%.1f%%, %s in all, %s", p.Picture.CPU(r), display.CPU(s.CPUSeconds), display.Size(s.RSSBytes)))
+	p.fact("CPU, RSS", fmt.Sprintf("%.1f%%, %s in all, %s", p.Picture.CPU(r),
+		display.CPU(s.CPUSeconds), display.Size(s.RSSBytes)))
 	p.colored(p.Key, "activity", p.Sparkline(p.Activity[s.ID], p.columns-nameColumns-4))
 	p.fact("level", fmt.Sprint(s.Level))
 	p.fact("policy", mode(s))

@@ -241,7 +241,8 @@ func (t *DialogTarget) outcome() (text string, ok bool) {
 	case t.err != nil:
 		return t.Name + ": " + display.Error(t.err), false
 	case t.killed != nil:
-		word := map[string]string{"sent": "the signal was sent", "gone": "it had exited already", "refused": "refused"}[t.killed.Outcome]
+		word := map[string]string{"sent": "the signal was sent", "gone": "it had exited already",
+			"refused": "refused"}[t.killed.Outcome]
 		return t.Name + ": " + cmp.Or(word, display.Text(t.killed.Outcome)), t.killed.Outcome != "refused"
 	case t.report == nil:
 		return t.Name + ": nothing was sent", true

@@ -165,7 +165,8 @@ func (l *Labels) SessionNotes(s *api.Session) (notes []string) {
 		return []string{display.Text(string(s.State) + ": " + s.EndReason)}
 	}
 	over := s.State == api.StateEnded
-	add(s.Deadline != nil && !over, strings.NewReplacer("SIGKILL in", "kill", "SIGKILL is", "kill").Replace(l.Until(s.Deadline)))
+	add(s.Deadline != nil && !over, strings.NewReplacer("SIGKILL in", "kill", "SIGKILL is",
+		"kill").Replace(l.Until(s.Deadline)))
 	add(over && s.Verdict != "" && s.Verdict != "clean", string(s.Verdict))
 	add(over, strings.TrimSpace(display.State(s)+" "+l.ago(s.Ended)))
 	add(len(s.Degraded) > 0, "degraded")

@@ -44,7 +44,8 @@ func (m *Timeline) Note() string {
 	if calls > 0 {
 		text = display.Count(calls, "call", "calls") + ", "
 	}
-	text += fmt.Sprintf("%s in %s, %s", display.Count(n, "process", "processes"), display.Count(lanes, "lane", "lanes"), span)
+	text += fmt.Sprintf("%s in %s, %s", display.Count(n, "process", "processes"),
+		display.Count(lanes, "lane", "lanes"), span)
 	if m.zoomed {
 		text += fmt.Sprintf(" of %s", display.Age(m.now.Sub(m.first)))
 	}
@@ -53,7 +54,8 @@ func (m *Timeline) Note() string {
 
 // steps are the possible distances between ticks of the axis.
 var steps = []time.Duration{
-	time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond,
+	time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond,
+	20 * time.Millisecond, 50 * time.Millisecond,
 	100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond,
 	time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 15 * time.Second, 30 * time.Second,
 	time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute,

@@ -163,7 +163,8 @@ func (p *Picture) wanted(r *Row) bool {
 	id := in.Session.ID[strings.LastIndexByte(in.Session.ID, '/')+1:] // after the host
 	words := p.filter.Selection.Words
 	return len(words) == 0 || slices.ContainsFunc(words, func(word string) bool {
-		return api.Means(word, in.Session) || len(word) >= api.ShortestID && strings.HasPrefix(id, word) || r.Kind == ProcessRow && r.named(word)
+		return api.Means(word, in.Session) || len(word) >= api.ShortestID && strings.HasPrefix(id, word) ||
+			r.Kind == ProcessRow && r.named(word)
 	})
 }
 

@@ -38,7 +38,8 @@ type Picture struct {
 func New() *Picture {
 	return &Picture{
 		top: &Row{Kind: topRow}, processes: map[api.Ref]*Row{}, sessions: map[string]*Row{},
-		waiting: map[api.Ref]map[*Row]bool{}, nested: map[string]map[*Row]bool{}, turned: map[Key]bool{}, marked: map[*Row]bool{},
+		waiting: map[api.Ref]map[*Row]bool{}, nested: map[string]map[*Row]bool{},
+		turned: map[Key]bool{}, marked: map[*Row]bool{},
 		dropped: func(_, _ *Row) {},
 	}
 }

@@ -100,7 +100,8 @@ func (r *Record) Span() Span {
 	first := s.Root != nil && s.Root.Ref == p.Ref || p.Evidence != nil && p.Evidence.Kind == "adopted"
 	if t := p.Trace; t != nil {
 		var claimed Trace
-		if claimed.TraceID.UnmarshalText([]byte(t.TraceID)) == nil && claimed.SpanID.UnmarshalText([]byte(t.SpanID)) == nil {
+		if claimed.TraceID.UnmarshalText([]byte(t.TraceID)) == nil &&
+			claimed.SpanID.UnmarshalText([]byte(t.SpanID)) == nil {
 			sp.TraceID, sp.Parent, first = claimed.TraceID, claimed.SpanID, t.From == p.Ref
 		}
 	}

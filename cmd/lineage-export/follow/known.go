@@ -64,7 +64,8 @@ type program struct {
 
 // NewKnown knows nothing yet.
 func NewKnown(host *Host, boot string, from Source) *Known {
-	return &Known{Host: host, Boot: boot, From: from, sessions: make(map[string]*SessionInfo), processes: make(map[api.Ref]*known)}
+	return &Known{Host: host, Boot: boot, From: from, sessions: make(map[string]*SessionInfo),
+		processes: make(map[api.Ref]*known)}
 }
 
 // Process is a process as it was read last, its arguments in one; nil: not known, or forgotten.
@@ -274,7 +275,8 @@ func (k *Known) Take(e *api.Event) (r *Record, err error) {
 	if e.Type == api.EventSession && e.State == api.StateEnded {
 		kind = End
 	}
-	r = &Record{ID: eventID(k.Host.ID, k.Boot, kind, e), Kind: kind, Host: k.Host, Boot: k.Boot, Time: *e.Time, Event: e, Known: k}
+	r = &Record{ID: eventID(k.Host.ID, k.Boot, kind, e), Kind: kind, Host: k.Host,
+		Boot: k.Boot, Time: *e.Time, Event: e, Known: k}
 	switch {
 	case e.Type == api.EventLost:
 		return r, nil
@@ -349,7 +351,8 @@ func (k *Known) Orphaned(session string, all []api.Orphan, now time.Time) *Recor
 
 // Runaway is a record of busy processes that an ended call has left.
 func (k *Known) Runaway(c *api.CallLeft, now time.Time) *Record {
-	r := k.about(Busy, DerivedID("busy", k.Host.ID, k.Boot, c.Session, c.Calls[0].Agent, c.Calls[0].ID, now.UnixNano()), c.Session, now)
+	r := k.about(Busy, DerivedID("busy", k.Host.ID, k.Boot, c.Session, c.Calls[0].Agent,
+		c.Calls[0].ID, now.UnixNano()), c.Session, now)
 	r.Call = c
 	return r
 }

@@ -154,9 +154,12 @@ func encode(to *bus.Message, host string, d *api.Receipt) error {
 	if d.Report != nil {
 		r := d.Report
 		m.Report = &api.Report{
-			Head: r.Head, Session: r.Session, Name: r.Name, State: r.State, Ended: r.Ended, EndReason: r.EndReason, EndedBy: r.EndedBy,
-			Verdict: r.Verdict, VerdictWhy: r.VerdictWhy, DurationMS: r.DurationMS, Processes: []api.Outcome{}, Started: r.Started, Exited: r.Exited,
-			Killed: r.Killed, Left: r.Left, ConfirmedEmpty: r.ConfirmedEmpty, Truncated: true, Counted: r.Counted, AuditHead: r.AuditHead,
+			Head: r.Head, Session: r.Session, Name: r.Name, State: r.State, Ended: r.Ended,
+			EndReason: r.EndReason, EndedBy: r.EndedBy,
+			Verdict: r.Verdict, VerdictWhy: r.VerdictWhy, DurationMS: r.DurationMS,
+			Processes: []api.Outcome{}, Started: r.Started, Exited: r.Exited,
+			Killed: r.Killed, Left: r.Left, ConfirmedEmpty: r.ConfirmedEmpty, Truncated: true,
+			Counted: r.Counted, AuditHead: r.AuditHead,
 		}
 	}
 	if d.Command != nil { // without reports the host's signature is of another text

@@ -84,7 +84,8 @@ func (e *Encoder) receipt(r *follow.Record) *event {
 	}
 	v.Metadata.IsTruncated = v.Metadata.IsTruncated || d.Truncated
 	v.Unmapped.Lineage.Receipt = &receipt{
-		Reason: reason, Verdict: string(cmp.Or(d.Verdict, api.VerdictUnknown)), Why: d.VerdictWhy, Confirmed: d.ConfirmedEmpty,
+		Reason: reason, Verdict: string(cmp.Or(d.Verdict, api.VerdictUnknown)),
+		Why: d.VerdictWhy, Confirmed: d.ConfirmedEmpty,
 		Processes: len(d.Processes), Killed: d.Killed, Left: d.Left, Started: d.Started, Exited: d.Exited,
 		WouldEnd: d.WouldEnd, Truncated: d.Truncated, AuditHead: d.AuditHead,
 	}

@@ -117,7 +117,8 @@ func (e *Encoder) budget(r *follow.Record) (all []*event) {
 		if !is {
 			return
 		}
-		v := find(r, created, medium, budgetRule, fmt.Sprintf("%s reached %s: %s", sessionName(r), limit, what), r.Session.ID, reason)
+		v := find(r, created, medium, budgetRule, fmt.Sprintf("%s reached %s: %s", sessionName(r), limit, what),
+			r.Session.ID, reason)
 		v.Unmapped.Lineage.Why = reason
 		if root := r.Session.Root; root != nil {
 			v.Evidences = []evidence{{Process: e.evident(v, r, root.Ref, root.Comm, root.Argv)}}
@@ -211,7 +212,8 @@ func health(r *follow.Record) (all []*event) {
 	}
 	switch {
 	case now.Breaker.Open && !before.Breaker.Open:
-		add(created, breakerRule, display.Breaker(now.Breaker)+": none of their sessions is ended automatically", since(now.Breaker))
+		add(created, breakerRule, display.Breaker(now.Breaker)+": none of their sessions is ended automatically",
+			since(now.Breaker))
 	case !now.Breaker.Open && before.Breaker.Open:
 		add(closed, breakerRule, "the circuit breaker is closed", since(before.Breaker))
 	}

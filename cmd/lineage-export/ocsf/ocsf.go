@@ -128,7 +128,8 @@ func newEvent(r *follow.Record, a activity, s severity, uid, code, message strin
 	v := &event{
 		Time: millis(r.Time), Message: message,
 		ClassUID: a.uid, ClassName: a.class.name, CategoryUID: a.categoryUID, CategoryName: a.category,
-		ActivityID: a.id, ActivityName: cmp.Or(a.caption, a.name), TypeUID: a.uid*100 + a.id, TypeName: a.class.name + ": " + a.name,
+		ActivityID: a.id, ActivityName: cmp.Or(a.caption, a.name), TypeUID: a.uid*100 + a.id,
+		TypeName:   a.class.name + ": " + a.name,
 		SeverityID: int(s), Severity: severities[s].name,
 		Metadata: metadata{
 			Version: Version, UID: uid, EventCode: code, Profiles: []string{"container", "host"},

@@ -44,7 +44,8 @@ func (c *Client) post(ctx context.Context, signal string, request, reply proto.M
 	if err != nil {
 		return refusal{fmt.Errorf("encode %s: %w", signal, err)}
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(c.Base, "/")+"/v1/"+signal, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost,
+		strings.TrimSuffix(c.Base, "/")+"/v1/"+signal, bytes.NewReader(body))
 	if err != nil {
 		return fmt.Errorf("make request: %w", err)
 	}

@@ -41,7 +41,8 @@ func spansOf(r *follow.Record) (all []*trace.Span) {
 
 // span is a span at its place in a trace.
 func span(at follow.Span, name string, from, to time.Time) *trace.Span {
-	s := &trace.Span{TraceId: at.TraceID[:], SpanId: at.SpanID[:], Kind: trace.Span_SPAN_KIND_INTERNAL, Name: valid(name), Flags: 1,
+	s := &trace.Span{TraceId: at.TraceID[:], SpanId: at.SpanID[:], Kind: trace.Span_SPAN_KIND_INTERNAL,
+		Name: valid(name), Flags: 1,
 		StartTimeUnixNano: nanos(from), EndTimeUnixNano: max(nanos(to), nanos(from))}
 	if at.Parent != (follow.SpanID{}) {
 		s.ParentSpanId = at.Parent[:]
@@ -89,7 +90,8 @@ func processSpan(r *follow.Record) *trace.Span {
 	case p.ExitCode != nil:
 		s.Attributes = attributes(s.Attributes).number("process.exit.code", int64(*p.ExitCode))
 		if *p.ExitCode != 0 {
-			s.Status = &trace.Status{Code: trace.Status_STATUS_CODE_ERROR, Message: "exit code " + strconv.Itoa(*p.ExitCode)}
+			s.Status = &trace.Status{Code: trace.Status_STATUS_CODE_ERROR,
+				Message: "exit code " + strconv.Itoa(*p.ExitCode)}
 			s.Attributes = attributes(s.Attributes).text("error.type", strconv.Itoa(*p.ExitCode))
 		}
 	}
@@ -218,7 +220,8 @@ func (a attributes) signal(s *api.Sender) attributes {
 }
 
 func sessionAttributes(d *follow.SessionInfo) attributes {
-	a := attributes{}.text("lineage.session.id", d.ID).text("lineage.session.name", d.Name).text("gen_ai.agent.name", d.Rule).
+	a := attributes{}.text("lineage.session.id", d.ID).
+		text("lineage.session.name", d.Name).text("gen_ai.agent.name", d.Rule).
 		count("lineage.level", d.Level).                   // the session's guarantee level
 		text("lineage.mode", d.Mode).                      // observe or enforce
 		text("lineage.session.parent", d.Parent).          // the outer session
@@ -250,7 +253,8 @@ func sessionSpan(r *follow.Record) *trace.Span {
 		a = a.count("lineage.session.left", p.Left)              // processes that are still alive
 		a = a.text("lineage.session.audit_head", p.AuditHead)    // number and hash of the newest record of the audit log before this end's
 		if p.Verdict != api.VerdictClean {
-			s.Status = &trace.Status{Code: trace.Status_STATUS_CODE_ERROR, Message: valid(string(p.Verdict) + ": " + p.VerdictWhy)}
+			s.Status = &trace.Status{Code: trace.Status_STATUS_CODE_ERROR,
+				Message: valid(string(p.Verdict) + ": " + p.VerdictWhy)}
 			a = a.text("error.type", string(p.Verdict))
 		}
 		for i := range p.Processes {

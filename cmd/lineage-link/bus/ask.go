@@ -68,7 +68,8 @@ func (b *Bus) Ask(
 		if err != nil {
 			return fmt.Errorf("no answer on %s: %w", subject, err)
 		}
-		more, err := each(&Message{Subject: m.Subject, Body: m.Data, Encoding: m.Header.Get(service.EncodingHeader), Head: headOf(m)})
+		more, err := each(&Message{Subject: m.Subject, Body: m.Data,
+			Encoding: m.Header.Get(service.EncodingHeader), Head: headOf(m)})
 		if err != nil || !more {
 			return err
 		}

@@ -83,7 +83,8 @@ func connect(o *service.LinkOptions, version string, log zerolog.Logger, again .
 // options are what links and operators have in common.
 func (b *Bus) options(o *service.LinkOptions, version string) ([]nats.Option, error) {
 	opts := []nats.Option{
-		nats.Name(service.LinkProgram + " " + version), nats.Timeout(dialTime), nats.NoEcho(), nats.CustomInboxPrefix(inbox + o.Name),
+		nats.Name(service.LinkProgram + " " + version), nats.Timeout(dialTime),
+		nats.NoEcho(), nats.CustomInboxPrefix(inbox + o.Name),
 		nats.MaxReconnects(-1), nats.IgnoreAuthErrorAbort(), nats.IgnoreDiscoveredServers(),
 		nats.ReconnectBufSize(-1), // a message that waited in memory would be late
 		nats.ConnectHandler(func(nc *nats.Conn) { b.connected(nc) }),
@@ -97,7 +98,8 @@ func (b *Bus) options(o *service.LinkOptions, version string) ([]nats.Option, er
 		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { b.failed(err) }),
 		nats.ClosedHandler(func(nc *nats.Conn) { // a server can make the client give up for good
 			if !b.closing.Load() {
-				b.gone <- fmt.Errorf("the server ended the connection: %w", cmp.Or(nc.LastError(), nats.ErrConnectionClosed))
+				b.gone <- fmt.Errorf("the server ended the connection: %w",
+					cmp.Or(nc.LastError(), nats.ErrConnectionClosed))
 			}
 		}),
 		nats.ErrorHandler(func(_ *nats.Conn, s *nats.Subscription, err error) { b.failed(err) }),

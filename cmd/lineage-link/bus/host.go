@@ -64,8 +64,9 @@ func NewHost(socket string, log zerolog.Logger) *Host {
 			},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
-		documents: make(chan struct{}, maxDocuments), streams: make(chan struct{}, maxStreams), receipts: make(chan struct{}, maxReceipts),
-		quiet: quiet(log),
+		documents: make(chan struct{}, maxDocuments), streams: make(chan struct{}, maxStreams),
+		receipts: make(chan struct{}, maxReceipts),
+		quiet:    quiet(log),
 	}
 }
 
@@ -234,6 +235,7 @@ func refuse(err error, answer func(*Message) error) {
 	}
 	body, _ := json.Marshal(api.ErrorDocument{Head: api.NewHead("error"), Error: refused}) // it is texts
 	_ = answer(&Message{Body: body, Head: map[string]string{
-		service.PartHeader: "0", service.StatusHeader: strconv.Itoa(refused.Status()), api.HeaderAPI: strconv.Itoa(api.Major),
+		service.PartHeader: "0", service.StatusHeader: strconv.Itoa(refused.Status()),
+		api.HeaderAPI: strconv.Itoa(api.Major),
 	}}) // the asker may be gone
 }

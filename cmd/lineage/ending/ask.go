@@ -22,7 +22,8 @@ func (e *Ender) ask(ctx context.Context, targets []*target, halt bool) error {
 		sessions++
 		processes += t.session.Live
 		p.Wrap(0, fmt.Sprintf("session %s: %s will get %s%s", name(t.session),
-			display.Count(t.session.Live, "process"), e.signals(t.session), listening(t.session)+e.activity(t.session, e.Console.Now())))
+			display.Count(t.session.Live, "process"), e.signals(t.session),
+			listening(t.session)+e.activity(t.session, e.Console.Now())))
 		tree, err := e.Client.Tree(ctx, t.session.ID, "ancestors")
 		if err != nil {
 			p.Line("  (not listed: %s)", display.Error(err))
@@ -100,7 +101,8 @@ func (e *Ender) Each(ctx context.Context, verb string, fits func(*api.Session) b
 		}
 	}
 	if ask {
-		if err := e.Console.Confirm(verb, p, fmt.Sprintf("Do you want to %s these %d sessions?", verb, len(ids))); err != nil {
+		if err := e.Console.Confirm(verb, p, fmt.Sprintf("Do you want to %s these %d sessions?",
+			verb, len(ids))); err != nil {
 			return err
 		}
 	}

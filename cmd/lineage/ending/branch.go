@@ -50,7 +50,8 @@ func (e *Ender) endBranch(ctx context.Context) error {
 		}
 		if e.DryRun {
 			err := refused(plan)
-			if failed := e.Console.Print(e.Format, text.Plans([]*api.Plan{plan}, map[*api.Plan]string{plan: e.signals(s)}, false)); failed != nil {
+			if failed := e.Console.Print(e.Format, text.Plans([]*api.Plan{plan},
+				map[*api.Plan]string{plan: e.signals(s)}, false)); failed != nil {
 				return failed
 			}
 			return e.Console.Failed(err)

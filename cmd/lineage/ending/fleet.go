@@ -85,7 +85,8 @@ func (f *Fleet) ask(shown []text.HostAnswer, ready hosts.List, plans map[string]
 	for _, host := range ready {
 		sessions += len(plans[host].plans)
 	}
-	return f.Console.Confirm("end", p, "End "+display.Count(sessions, "session")+" on "+display.Count(len(ready), "host")+"?")
+	return f.Console.Confirm("end", p, "End "+display.Count(sessions,
+		"session")+" on "+display.Count(len(ready), "host")+"?")
 }
 
 // end ends what is planned, and returns each host's answer.

@@ -101,7 +101,8 @@ func (s *CommandSender) Pass(ctx context.Context, file string) error {
 		return cli.Usage("end: %s: %w", file, err)
 	}
 	if !c.NotAfter.After(s.Console.Now()) {
-		return cli.Errorf(api.ExitFailed, "end: %s: it expired at %s; nothing was sent", file, c.NotAfter.Format(time.RFC3339))
+		return cli.Errorf(api.ExitFailed, "end: %s: it expired at %s; nothing was sent",
+			file, c.NotAfter.Format(time.RFC3339))
 	}
 	if s.Save != "" && len(s.Keys) == 0 {
 		return cli.Usage("end: --save belongs to --sign")
@@ -131,7 +132,8 @@ func (s *CommandSender) marks(ctx context.Context) (map[string][]string, error) 
 }
 
 // deliver asks, signs, and saves or sends; verb is the command of lineage, for messages.
-func (s *CommandSender) deliver(ctx context.Context, verb string, c *api.Command, signed *api.SignedCommand, marks map[string][]string) error {
+func (s *CommandSender) deliver(ctx context.Context, verb string, c *api.Command,
+	signed *api.SignedCommand, marks map[string][]string) error {
 	if c.Verb == api.VerbEnd && len(s.Hosts) > s.MaxHosts {
 		return hosts.TooMany(c.Verb, len(s.Hosts), s.MaxHosts)
 	}
@@ -170,7 +172,8 @@ func (s *CommandSender) deliver(ctx context.Context, verb string, c *api.Command
 		if err := write(s.Save, signed); err != nil {
 			return err
 		}
-		s.Console.Say("%s: saved; nothing was sent. It is valid until %s: lineage end --from %s", verb, c.NotAfter.Local().Format(time.TimeOnly), s.Save)
+		s.Console.Say("%s: saved; nothing was sent. It is valid until %s: lineage end --from %s",
+			verb, c.NotAfter.Local().Format(time.TimeOnly), s.Save)
 		return nil
 	}
 	send := func(ctx context.Context, host string, client api.Client) (*text.Listing, error) {
@@ -232,7 +235,8 @@ func describe(c *api.Command) string {
 	what := "end the sessions " + strings.Join(c.Sessions, ", ")
 	switch {
 	case c.Verb == api.VerbKeep:
-		what = fmt.Sprintf("keep the processes %s until %s", strings.Trim(fmt.Sprint(c.Processes), "[]"), c.Until.Local().Format(time.DateTime))
+		what = fmt.Sprintf("keep the processes %s until %s", strings.Trim(fmt.Sprint(c.Processes), "[]"),
+			c.Until.Local().Format(time.DateTime))
 	case c.Mode == api.ModeDrain:
 		what = "let no agent and no session start; end none"
 	case c.Mode == api.ModeOff:
@@ -247,11 +251,13 @@ func describe(c *api.Command) string {
 	if c.GraceMS != nil {
 		what += fmt.Sprintf(", SIGKILL after %v", time.Duration(*c.GraceMS)*time.Millisecond)
 	}
-	return fmt.Sprintf("command %s: %s. Reason: %s. Valid until %s", c.ID, what, c.Reason, c.NotAfter.Local().Format(time.DateTime))
+	return fmt.Sprintf("command %s: %s. Reason: %s. Valid until %s", c.ID, what, c.Reason,
+		c.NotAfter.Local().Format(time.DateTime))
 }
 
 // send sends a command to one host, and waits for the verdicts.
-func (s *CommandSender) send(ctx context.Context, client api.Client, c *api.Command, signed *api.SignedCommand, marks []string) (*text.Listing, error) {
+func (s *CommandSender) send(ctx context.Context, client api.Client, c *api.Command,
+	signed *api.SignedCommand, marks []string) (*text.Listing, error) {
 	reply, err := client.Command(ctx, *signed)
 	if err != nil {
 		return nil, err
@@ -296,9 +302,11 @@ func verified(d *api.CommandReply, c *api.Command, marks []string) (*api.Command
 		return nil, cli.Errorf(api.ExitFailed, "the receipt of command %s is not signed; the daemon's log says why", c.ID)
 	}
 	if mark := ssh.FingerprintSHA256(s.PublicKey); !slices.Contains(marks, mark) {
-		return nil, cli.Errorf(api.ExitFailed, "the receipt of command %s is signed with %s, a key that the host is not known by", c.ID, mark)
+		return nil, cli.Errorf(api.ExitFailed,
+			"the receipt of command %s is signed with %s, a key that the host is not known by", c.ID, mark)
 	}
-	if err := sshsig.Verify(strings.NewReader(d.Receipt), s, s.PublicKey, s.HashAlgorithm, api.ReceiptNamespace); err != nil {
+	if err := sshsig.Verify(strings.NewReader(d.Receipt), s, s.PublicKey, s.HashAlgorithm,
+		api.ReceiptNamespace); err != nil {
 		return nil, cli.Errorf(api.ExitFailed, "the signature of the receipt of command %s is wrong: %w", c.ID, err)
 	}
 	return &r, nil
@@ -335,7 +343,8 @@ func listing(d *api.CommandReply, r *api.CommandReceipt) (*text.Listing, error) 
 		case r.Kept != "":
 			did = " (keep: session " + r.Kept + ")"
 		}
-		p.Line("command %s%s, ordered by %s: %s", r.ID, display.Text(did), display.Text(strings.Join(r.Operators, ", ")), by)
+		p.Line("command %s%s, ordered by %s: %s", r.ID, display.Text(did),
+			display.Text(strings.Join(r.Operators, ", ")), by)
 	}
 	switch {
 	case len(left) > 0:

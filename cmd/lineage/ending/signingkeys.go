@@ -105,9 +105,11 @@ func marksOf(ctx context.Context, host string) ([]string, error) {
 	marks = slices.DeleteFunc(marks, func(m string) bool { return slices.Contains(revoked, m) })
 	switch {
 	case before > 0 && len(marks) == 0:
-		return nil, cli.Errorf(api.ExitNotFound, "%s: known_hosts revokes its host key %s", host, strings.Join(revoked, ", "))
+		return nil, cli.Errorf(api.ExitNotFound, "%s: known_hosts revokes its host key %s",
+			host, strings.Join(revoked, ", "))
 	case len(marks) == 0:
-		return nil, cli.Errorf(api.ExitNotFound, "%s: its host key is not known; connect with ssh once, and compare the fingerprint", host)
+		return nil, cli.Errorf(api.ExitNotFound,
+			"%s: its host key is not known; connect with ssh once, and compare the fingerprint", host)
 	}
 	return marks, nil
 }

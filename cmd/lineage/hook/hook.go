@@ -293,7 +293,8 @@ func (h *Hook) sum(ctx context.Context, c api.Client, e *event) error {
 			if q := w.Process; !above[q.Ref] && w.Session != nil && w.Session.ID == s.ID && !shares(&w, holders) {
 				lines = append(
 					lines,
-					fmt.Sprintf("%s (PID %d) listens on port %d", display.Brief(q.Argv, q.Comm, q.ArgvTruncated, mostCommand), q.PID, port),
+					fmt.Sprintf("%s (PID %d) listens on port %d",
+						display.Brief(q.Argv, q.Comm, q.ArgvTruncated, mostCommand), q.PID, port),
 				)
 				if end := "lineage end " + q.Ref.String() + " --branch"; !slices.Contains(ends, end) {
 					ends = append(ends, end)
@@ -319,7 +320,8 @@ func (h *Hook) sum(ctx context.Context, c api.Client, e *event) error {
 
 // leftByCalls says what the calls of the agent have left in its session, how to end it, and on which
 // ports it listens.
-func leftByCalls(ctx context.Context, c api.Client, agent *api.Process) (lines, ends []string, ports map[int]bool, err error) {
+func leftByCalls(ctx context.Context, c api.Client, agent *api.Process) (lines,
+	ends []string, ports map[int]bool, err error) {
 	left, err := c.Orphans(ctx, agent.Session)
 	if err != nil {
 		return nil, nil, nil, err
@@ -335,7 +337,8 @@ func leftByCalls(ctx context.Context, c api.Client, agent *api.Process) (lines, 
 			ports[port] = true
 		}
 		if !x.Ambiguous {
-			ends = append(ends, display.Command([]string{"lineage", "end", "--call", x.Calls[0].ID, agent.Session}, "", false, 0))
+			ends = append(ends, display.Command([]string{"lineage", "end", "--call",
+				x.Calls[0].ID, agent.Session}, "", false, 0))
 		}
 	}
 	if n := len(calls) + left.MoreCalls - mostCalls; n > 0 {

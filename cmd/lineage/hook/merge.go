@@ -97,7 +97,8 @@ func (a Agent) merge(text []byte, program string, undo bool) ([]byte, error) {
 		l.insertElement(list, group{[]setupHook{{"command", a.command(program)}}}, 3)
 	}
 	if flat {
-		return append(regexp.MustCompile("\n *").ReplaceAll(root.Pack(), nil), text[len(bytes.TrimRight(text, "\n")):]...), nil
+		return append(regexp.MustCompile("\n *").ReplaceAll(root.Pack(), nil),
+			text[len(bytes.TrimRight(text, "\n")):]...), nil
 	}
 	return root.Pack(), nil
 }

@@ -41,7 +41,8 @@ var Agents = []Agent{
 		dir:     ".claude",
 		dirEnv:  "CLAUDE_CONFIG_DIR",
 		file:    "settings.json",
-		events:  []string{"SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionDenied", "Stop"},
+		events: []string{"SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse",
+			"PostToolUseFailure", "PermissionDenied", "Stop"},
 	},
 	{
 		Name:    "codex",
@@ -56,7 +57,8 @@ var Agents = []Agent{
 	},
 	{Name: "gemini-cli", Command: "gemini", below: []string{"/@google/gemini-cli/"}, dir: ".gemini", file: "settings.json",
 		events: []string{"SessionStart", "BeforeAgent", "BeforeTool", "AfterTool", "AfterAgent"}},
-	{Name: "opencode", Command: "opencode", below: []string{"/opencode-ai/"}, dir: ".config/opencode", file: "plugins/lineage.js", plugin: plugin},
+	{Name: "opencode", Command: "opencode", below: []string{"/opencode-ai/"},
+		dir: ".config/opencode", file: "plugins/lineage.js", plugin: plugin},
 }
 
 // Find is the agent of that name, or that command. Of another agent its name is the command.

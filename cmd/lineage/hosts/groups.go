@@ -109,7 +109,8 @@ func group(file, name string) (Group, error) {
 	case !ok && exists(name):
 		return Group{}, fs.ErrNotExist
 	case !ok:
-		return Group{}, fmt.Errorf("%s has no group %q, only %s", file, name, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
+		return Group{}, fmt.Errorf("%s has no group %q, only %s", file, name,
+			strings.Join(slices.Sorted(maps.Keys(all)), ", "))
 	}
 	g.Key = name
 	return g, g.check(file)

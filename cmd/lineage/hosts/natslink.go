@@ -38,7 +38,8 @@ func StartNATSLink(ctx context.Context, program string, o *service.LinkOptions) 
 		return nil, fmt.Errorf("NATS: %w", err)
 	}
 	l := &NATSLink{socket: filepath.Join(dir, "sock")}
-	args := []string{service.OperatorArg, "--socket=" + l.socket, "--server=" + strings.Join(o.Servers, ","), "--name=" + o.Name}
+	args := []string{service.OperatorArg, "--socket=" + l.socket,
+		"--server=" + strings.Join(o.Servers, ","), "--name=" + o.Name}
 	for flag, value := range map[string]string{"--nkey=": o.Nkey, "--creds=": o.Creds, "--ca=": o.CA} {
 		if value != "" {
 			args = append(args, flag+value)

@@ -81,7 +81,8 @@ func History(ctx context.Context, c api.Client, s *api.Session) (*Page, error) {
 // opens reports whether an event is the first of the session: the birth of its root, or its
 // own beginning.
 func opens(s *api.Session, ev *api.Event) bool {
-	root := ev.Type == api.EventFork && ev.Process != nil && ev.Process.Evidence != nil && ev.Process.Evidence.Kind == "root"
+	root := ev.Type == api.EventFork && ev.Process != nil && ev.Process.Evidence != nil &&
+		ev.Process.Evidence.Kind == "root"
 	return ev.Session == s.ID && (root || ev.Type == api.EventSession && ev.State == api.StateActive)
 }
 

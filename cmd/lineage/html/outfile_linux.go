@@ -181,7 +181,8 @@ func borrow(who *User) error {
 	for i, gid := range who.Groups {
 		groups[i] = uint32(gid)
 	}
-	if _, _, errno := unix.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(who.Groups)), uintptr(unsafe.Pointer(&groups[0])), 0); errno != 0 {
+	if _, _, errno := unix.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(who.Groups)),
+		uintptr(unsafe.Pointer(&groups[0])), 0); errno != 0 {
 		return errno
 	}
 	// setfsgid(2) and setfsuid(2) do not fail, they return the previous id.

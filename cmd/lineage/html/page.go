@@ -119,8 +119,9 @@ func (p *Page) apply(at uint64, ev *api.Event) {
 
 // words say what a state means for the members.
 var words = map[api.SessionState]string{
-	api.StateActive: "the session begins", api.StateEnding: "its end begins: SIGTERM", api.StateCondemned: "SIGKILL to what is left",
-	api.StateEnded: "no member is left",
+	api.StateActive: "the session begins", api.StateEnding: "its end begins: SIGTERM",
+	api.StateCondemned: "SIGKILL to what is left",
+	api.StateEnded:     "no member is left",
 }
 
 // state notes the progress of the end of this session, or of a nested one.

@@ -135,7 +135,8 @@ func (t *tree) likeness(of **process) (likeness, int) {
 // row describes a process, or several equal ones.
 func (t *tree) row(like []*process, depth int) row {
 	x := like[0]
-	r := row{Head: fmt.Sprint(x.PID), Command: clip(x.command, t.limit), At: t.scale.after(x.start()), tree: t, depth: depth, Anchor: t.anchors[x]}
+	r := row{Head: fmt.Sprint(x.PID), Command: clip(x.command, t.limit),
+		At: t.scale.after(x.start()), tree: t, depth: depth, Anchor: t.anchors[x]}
 	r.End, r.Class = x.ending()
 	if n := len(like); n > 1 {
 		r.Head, r.Fold = fmt.Sprintf("×%d", n), true
@@ -150,7 +151,8 @@ func (t *tree) row(like []*process, depth int) row {
 		r.Tags = append(r.Tags, tag{"leftover", "left over"})
 	}
 	if x.calls != "" {
-		r.Tags = append(r.Tags, tag{"call", clip(strings.TrimPrefix(strings.TrimSuffix(x.calls, " (claimed)"), "tool call "), maxName)})
+		r.Tags = append(r.Tags, tag{"call", clip(strings.TrimPrefix(strings.TrimSuffix(x.calls, " (claimed)"),
+			"tool call "), maxName)})
 	}
 	r.Notes = t.notes(x)
 	if below := t.children[x]; depth < maxDepth {

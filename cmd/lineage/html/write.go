@@ -85,7 +85,8 @@ func (p *Page) Write(w io.Writer, r *api.Report) error {
 	c.Receipt = p.receipt(r, s, c.Timeline.LoadPeak)
 	c.Command = p.began()
 	c.ID, c.Name = p.session.ID, cmp.Or(display.Text(p.session.Name), p.session.ID)
-	c.Title = "lineage: session " + cmp.Or(display.Text(p.session.Name), clip(c.Command, maxName), c.ID) + ": " + c.Receipt.Verdict
+	c.Title = "lineage: session " + cmp.Or(display.Text(p.session.Name), clip(c.Command, maxName),
+		c.ID) + ": " + c.Receipt.Verdict
 	p.rows(&c, s)
 	p.notes(&c, r, len(sorted))
 	out := bufio.NewWriterSize(w, 64<<10)
@@ -133,7 +134,8 @@ func (p *Page) rows(c *content, s scale) {
 	}
 	limit := share(receiptBytes, len(p.ports), func(i int) string { return p.ports[i].runs })
 	for _, x := range p.ports {
-		row := portRow{Socket: x.name, PID: x.ref.PID, Command: clip(x.runs, limit), From: s.after(x.from), Until: "end not seen"}
+		row := portRow{Socket: x.name, PID: x.ref.PID, Command: clip(x.runs, limit),
+			From: s.after(x.from), Until: "end not seen"}
 		if x.until != 0 {
 			row.Until = s.after(x.until)
 		}
@@ -157,7 +159,8 @@ func (p *Page) notes(c *content, r *api.Report, shown int) {
 		all = max(all, started(r, p.session))
 	}
 	if all > shown {
-		c.Shown = fmt.Sprintf("%d of %d processes, below the process that created each. Not shown: %d.", shown, all, all-shown)
+		c.Shown = fmt.Sprintf("%d of %d processes, below the process that created each. Not shown: %d.",
+			shown, all, all-shown)
 	}
 	if c.Tree.limit < maxCommand {
 		c.Shown += fmt.Sprintf(" Commands are cut after %d bytes.", c.Tree.limit)

@@ -59,7 +59,8 @@ func lastEnded(ctx context.Context, c api.Client, live *api.Session, name string
 		}
 	}
 	if last == nil {
-		return nil, cli.Errorf(api.ExitNotFound, "history %s: the session is %s; see \"lineage tree %s\"", name, live.State, live.ID)
+		return nil, cli.Errorf(api.ExitNotFound, "history %s: the session is %s; see \"lineage tree %s\"",
+			name, live.State, live.ID)
 	}
 	return last, nil
 }

@@ -53,7 +53,8 @@ func (h Outsiders) Ancestors(pid int) (all []api.Process) {
 func (h Outsiders) process(s *procfs.Stat) api.Process {
 	argv, cut := h.Proc.Cmdline(s.PID)
 	p := api.Process{
-		Ref: api.Ref{PID: int(s.PID)}, Comm: s.Comm, Exe: h.Proc.Link(s.PID, "exe"), Argv: procfs.SplitArgv(argv), ArgvTruncated: cut,
+		Ref: api.Ref{PID: int(s.PID)}, Comm: s.Comm, Exe: h.Proc.Link(s.PID, "exe"),
+		Argv: procfs.SplitArgv(argv), ArgvTruncated: cut,
 		Cgroup: h.Proc.Cgroup(s.PID), State: api.StateLive, Task: string(rune(s.State)), RSSBytes: h.rss(s.PID),
 	}
 	if status, err := h.Proc.Status(s.PID); err == nil {
@@ -175,7 +176,8 @@ const gone = " (deleted)"
 // deadTerminal is the terminal of a process's streams, if that terminal is gone.
 func (h Outsiders) deadTerminal(pid uint32) string {
 	for fd := range 3 {
-		if tty, ok := strings.CutSuffix(h.Proc.Link(pid, fmt.Sprintf("fd/%d", fd)), gone); ok && strings.HasPrefix(tty, "/dev/pts/") {
+		if tty, ok := strings.CutSuffix(h.Proc.Link(pid, fmt.Sprintf("fd/%d", fd)), gone); ok &&
+			strings.HasPrefix(tty, "/dev/pts/") {
 			return tty
 		}
 	}

@@ -17,7 +17,8 @@ type OpenAudit func() (files []access.AuditFile, done func(), err error)
 
 // Verify checks the receipts of the ended sessions, and the audit log, which must contain the record that
 // head names, if it names one. The sessions were listed after began.
-func Verify(ctx context.Context, c api.Client, ended *api.Sessions, open OpenAudit, head access.ChainHead, began time.Time) (*api.Verification, error) {
+func Verify(ctx context.Context, c api.Client, ended *api.Sessions, open OpenAudit,
+	head access.ChainHead, began time.Time) (*api.Verification, error) {
 	// The receipts come first: the log that is read then has all the records that they name.
 	var receipts []*api.Report
 	var changed []string
@@ -82,7 +83,8 @@ func VerificationText(v *api.Verification) *text.Listing {
 	return &text.Listing{Doc: v, Items: []any{v}, Text: func(p *text.Page) {
 		log := fmt.Sprintf("audit log: %s in %s", display.Count(v.Records, "record"), display.Count(v.Files, "file"))
 		if v.First != nil && v.Last != nil {
-			log += fmt.Sprintf(", %s to %s", v.First.In(p.Now.Location()).Format(time.DateTime), v.Last.In(p.Now.Location()).Format(time.DateTime))
+			log += fmt.Sprintf(", %s to %s", v.First.In(p.Now.Location()).Format(time.DateTime),
+				v.Last.In(p.Now.Location()).Format(time.DateTime))
 		}
 		p.Wrap(0, log)
 		if v.Lost > 0 {

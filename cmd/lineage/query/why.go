@@ -134,7 +134,8 @@ func noHolder(ctx context.Context, c api.Client, arg string, err error) error {
 		return err
 	}
 	if s, found := c.Session(ctx, arg); api.IsSessionWord(arg) && found == nil {
-		return api.NewError(api.CodeNotFound, fmt.Sprintf("why %s: no such file", arg), fmt.Sprintf("%s is a session: lineage tree %s", arg, s.ID))
+		return api.NewError(api.CodeNotFound, fmt.Sprintf("why %s: no such file", arg),
+			fmt.Sprintf("%s is a session: lineage tree %s", arg, s.ID))
 	}
 	return api.NewError(api.CodeNotFound, fmt.Sprintf("why %s: no such file, and no process has one of that name open", arg), "")
 }

@@ -33,7 +33,8 @@ type ExportOptions struct {
 // Flags adds the flags to a set.
 func (o *ExportOptions) Flags(f *pflag.FlagSet) {
 	f.StringVar(&o.OTLP, "otlp", "", "send by OTLP/HTTP to this base `URL`, as http://127.0.0.1:4318")
-	f.StringSliceVar(&o.Signals, "signals", ExportSignals, "`SIGNAL,...` that --otlp sends: "+strings.Join(ExportSignals, ", "))
+	f.StringSliceVar(&o.Signals, "signals", ExportSignals,
+		"`SIGNAL,...` that --otlp sends: "+strings.Join(ExportSignals, ", "))
 	f.Lookup("signals").DefValue = strings.Join(ExportSignals, ",") // without brackets
 	f.StringVar(&o.OCSF, "ocsf", "", "append OCSF records to this `FILE`, one JSON object per line; - is stdout")
 	f.StringVar(&o.NATS, "nats", "", "store receipts, as this host, at the servers of this `@GROUP` of hosts.yaml")

@@ -47,7 +47,8 @@ func (o *LinkOptions) OperatorFlags(f *pflag.FlagSet) {
 
 // Connection adds those of every client, with whose identity it is.
 func (o *LinkOptions) Connection(f *pflag.FlagSet, whose string) {
-	f.StringSliceVar(&o.Servers, "server", nil, "`URL,...` of NATS servers, as tls://nats.example.org:4222; nats:// only on this host")
+	f.StringSliceVar(&o.Servers, "server", nil,
+		"`URL,...` of NATS servers, as tls://nats.example.org:4222; nats:// only on this host")
 	f.StringVar(&o.Nkey, "nkey", "", "`FILE` with the seed of the nkey of "+whose)
 	f.StringVar(&o.Creds, "creds", "", "`FILE` with the JWT and the seed of "+whose+", in place of --nkey")
 	f.StringVar(&o.CA, "ca", "", "`FILE` with the certificates that are trusted, in place of the system's")

@@ -35,7 +35,8 @@ func ListenMetrics(
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /metrics", scrape)
 	return &Metrics{ln, http.Server{
-		Handler: mux, ReadTimeout: answerIn, WriteTimeout: 6 * answerIn, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 4 << 10,
+		Handler: mux, ReadTimeout: answerIn, WriteTimeout: 6 * answerIn,
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 4 << 10,
 	}}, nil
 }
 

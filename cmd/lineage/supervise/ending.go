@@ -195,7 +195,8 @@ func (e *ending) report(empty bool) *api.Report {
 func (e *ending) judge(rep *api.Report) {
 	for _, p := range e.family.list() {
 		if p.Zombie() {
-			rep.Zombies = append(rep.Zombies, api.Zombie{Ref: api.Ref{PID: int(p.PID)}, Comm: p.Comm, Reaper: reaper(p.Parent)})
+			rep.Zombies = append(rep.Zombies, api.Zombie{Ref: api.Ref{PID: int(p.PID)},
+				Comm: p.Comm, Reaper: reaper(p.Parent)})
 		} else {
 			rep.Left++
 		}

@@ -85,7 +85,8 @@ func (r *runner) finish(ctx context.Context, l *link, j *job) error {
 
 // limited reports whether a limit ended the session.
 func (r *runner) limited() bool {
-	return r.session != nil && slices.Contains([]string{"max_lifetime", "max_processes", "max_rss", "idle"}, r.session.EndReason)
+	return r.session != nil && slices.Contains([]string{"max_lifetime", "max_processes", "max_rss", "idle"},
+		r.session.EndReason)
 }
 
 // insisted ends the session after a repeated SIGTERM to a command that does not exit;

@@ -56,7 +56,8 @@ func (k *leaks) judge(action string, rep *api.Report) {
 	if action == "" {
 		return
 	}
-	if rep.Verdict == api.VerdictUnknown || k.looked && k.nodes == nil || slices.ContainsFunc(rep.Brokered, api.Brokered.Shared) {
+	if rep.Verdict == api.VerdictUnknown || k.looked && k.nodes == nil ||
+		slices.ContainsFunc(rep.Brokered, api.Brokered.Shared) {
 		k.code = exitFailed
 	}
 	for _, p := range rep.Processes {

@@ -248,7 +248,8 @@ func (r *runner) check() (*shim.Account, error) {
 		r.Env = environ(who, r.Env)
 	} else if name, uid := lookupEnv(r.Env, "SUDO_USER"), lookupEnv(r.Env, "SUDO_UID"); uid != "" && uid != "0" &&
 		name != "root" && os.Geteuid() == 0 && !r.Quiet {
-		r.say("run: %s runs as root, because sudo started lineage; add --user %s, or --user root if root is meant", r.command(), name)
+		r.say("run: %s runs as root, because sudo started lineage; add --user %s, or --user root if root is meant",
+			r.command(), name)
 	}
 	// The shim's exec decides; this check only avoids a useless session.
 	if err := shim.Executable(r.Args[0], lookupEnv(r.Env, "PATH")); err != nil {

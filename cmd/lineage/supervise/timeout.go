@@ -147,7 +147,8 @@ func (t *timed) begin(r *runner, j *job) {
 // tell prints timeout(1)'s line.
 func (t *timed) tell(r *runner, sig unix.Signal) {
 	if r.Stderr != nil {
-		io.WriteString(r.Stderr, "timeout: sending signal "+(*Signal)(&sig).String()+" to command '"+display.Text(r.Args[0])+"'\n")
+		io.WriteString(r.Stderr, "timeout: sending signal "+(*Signal)(&sig).String()+
+			" to command '"+display.Text(r.Args[0])+"'\n")
 	}
 }
 

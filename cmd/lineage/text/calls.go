@@ -26,7 +26,8 @@ func Calls(list *api.Orphans) *Listing {
 }
 
 // CallColumns are the columns of the list of calls.
-var CallColumns = []string{"call", "tool", "session", "name", "agent", "age", "took", "left", "cpus", "rss", "ports", "runs"}
+var CallColumns = []string{"call", "tool", "session", "name", "agent", "age", "took",
+	"left", "cpus", "rss", "ports", "runs"}
 
 // callCommand is how many columns each of the commands has that a call has left.
 const callCommand = 40
@@ -50,8 +51,10 @@ func callsTable(p *Page, list *api.Orphans) table {
 		if ended != nil && c.CPUs >= busyCPUs {
 			color = red
 		}
-		t.paintedRow([]string{"", "", "", "", "", "", "", "", color}, display.CallNames(c.Calls), cmp.Or(c.Calls[0].Tool, "-"), c.Session,
-			cmp.Or(c.SessionName, "-"), agent, p.since(began), took, fmt.Sprint(c.Processes), fmt.Sprintf("%.1f", c.CPUs), display.Size(c.RSSBytes),
+		t.paintedRow([]string{"", "", "", "", "", "", "", "", color}, display.CallNames(c.Calls),
+			cmp.Or(c.Calls[0].Tool, "-"), c.Session,
+			cmp.Or(c.SessionName, "-"), agent, p.since(began), took, fmt.Sprint(c.Processes),
+			fmt.Sprintf("%.1f", c.CPUs), display.Size(c.RSSBytes),
 			ports(c.Ports), display.Runs(c, callCommand))
 	}
 	if list.MoreCalls > 0 {

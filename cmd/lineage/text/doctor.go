@@ -91,6 +91,7 @@ func writeDoctor(p *Page, d *api.Doctor) {
 			}
 		}
 		feature := display.Text(row.Feature)
-		p.column("  "+p.paint(color, mark)+"  "+feature+strings.Repeat(" ", features-width(feature)+2), features+8, display.Text(text))
+		p.column("  "+p.paint(color, mark)+"  "+feature+strings.Repeat(" ", features-width(feature)+2),
+			features+8, display.Text(text))
 	}
 }

@@ -25,7 +25,8 @@ func Event(p *Page, ev *api.Event) string {
 	if pr := ev.Process; pr != nil {
 		session = cmp.Or(session, pr.Session)
 	}
-	parts := []string{fmt.Sprintf("%-12s  %-8s  %-6s", when, display.Text(string(ev.Type)), display.Text(cmp.Or(session, "-")))}
+	parts := []string{fmt.Sprintf("%-12s  %-8s  %-6s", when, display.Text(string(ev.Type)),
+		display.Text(cmp.Or(session, "-")))}
 	if pr := ev.Process; pr != nil {
 		parts = append(parts, strings.TrimSuffix(Ref(p, pr.Ref)+" "+p.Command(pr), " ?")) // a name may be unknown
 	}

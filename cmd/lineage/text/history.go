@@ -20,7 +20,8 @@ func History(list *api.Sessions) *Listing {
 func Past(r *api.Report, t *api.Tree, leftOut int) *Listing {
 	t.Session.Head, r.Head = api.Head{Kind: "session"}, api.Head{Kind: "report"}
 	l := Trees([]api.Tree{*t}, true)
-	l.Doc = api.Past{Head: Head("history"), Session: t.Session, Report: r, Roots: append([]api.Ref{}, t.Roots...), Nodes: append([]api.Node{}, t.Nodes...)}
+	l.Doc = api.Past{Head: Head("history"), Session: t.Session, Report: r,
+		Roots: append([]api.Ref{}, t.Roots...), Nodes: append([]api.Node{}, t.Nodes...)}
 	l.Items = append([]any{t.Session, r}, l.Items...)
 	l.Names = []string{t.Session.ID}
 	draw := l.Text

@@ -10,7 +10,8 @@ import (
 )
 
 func fileText(f *api.File) string {
-	how := map[string]string{"read": "for reading", "write": "for writing", "read_write": "for reading and writing"}[f.Access]
+	how := map[string]string{"read": "for reading", "write": "for writing",
+		"read_write": "for reading and writing"}[f.Access]
 	return strings.TrimSpace(display.Text(f.Path) + " open " + how)
 }
 
@@ -95,7 +96,8 @@ func writeHolders(p *Page, h *holdersDocument, what string) {
 		if w.Holds != nil && len(w.Holds.Ports) > 0 && w.Holds.Ports[0].Since != nil {
 			holds = "was"
 		}
-		writeWhy(p, &w.Why, fmt.Sprintf("%s %s held by %s %s", what, holds, Ref(p, w.Process.Ref), display.Name(&w.Process)))
+		writeWhy(p, &w.Why, fmt.Sprintf("%s %s held by %s %s", what, holds,
+			Ref(p, w.Process.Ref), display.Name(&w.Process)))
 		writeOthers(p, h.Items, others)
 		writeOutside(p, w)
 	}
@@ -121,7 +123,8 @@ func (p *Page) note(unknown []string) {
 		}
 	}
 	if len(pids) > 3 {
-		unknown = append(rest, fmt.Sprintf("%d processes could not be read, such as PID %s", len(pids), strings.Join(pids[:3], ", ")))
+		unknown = append(rest, fmt.Sprintf("%d processes could not be read, such as PID %s",
+			len(pids), strings.Join(pids[:3], ", ")))
 	}
 	if len(unknown) > 0 {
 		p.Wrap(0, "note: "+display.Text(strings.Join(unknown, "; ")))
@@ -143,7 +146,8 @@ func writeOthers(p *Page, items []WhyDocument, others []int) {
 	if len(names) > mostNamed && !p.Wide {
 		names = append(names[:mostNamed:mostNamed], "…")
 	}
-	p.Wrap(2, fmt.Sprintf("and %s it, too: %s", display.Count(len(others), "process that holds", "processes that hold"), strings.Join(names, " ")))
+	p.Wrap(2, fmt.Sprintf("and %s it, too: %s", display.Count(len(others), "process that holds", "processes that hold"),
+		strings.Join(names, " ")))
 }
 
 // together has for each holder that is shown the others that are named with it: they hold the

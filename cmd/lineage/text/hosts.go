@@ -45,7 +45,8 @@ func Hosts(answers []HostAnswer) *Listing {
 		}
 		if a.Err != nil {
 			item.Error = a.Err.Error()
-			l.Items = append(l.Items, hostItem{Head: api.Head{Kind: "error"}, Host: a.Host, Error: item.Error, Exit: a.Exit})
+			l.Items = append(l.Items, hostItem{Head: api.Head{Kind: "error"}, Host: a.Host,
+				Error: item.Error, Exit: a.Exit})
 		}
 		doc.Items = append(doc.Items, item)
 	}
@@ -114,7 +115,8 @@ func writeHosts(p *Page, answers []HostAnswer) {
 	for i := range answers {
 		if a := &answers[i]; a.Err != nil {
 			host := Fit(display.Text(a.Host), wide)
-			p.column(host+strings.Repeat(" ", wide-width(host))+gap, wide+len(gap), p.paint(red, "error: "+display.Error(a.Err)))
+			p.column(host+strings.Repeat(" ", wide-width(host))+gap, wide+len(gap),
+				p.paint(red, "error: "+display.Error(a.Err)))
 		}
 	}
 }

@@ -60,7 +60,8 @@ func unreaped(items []api.Orphan) string {
 // OrphanColumns are the columns of the list of orphans, and HostOrphanColumns of the
 // list of orphans outside any session.
 var (
-	OrphanColumns     = []string{"pid", "why", "session", "name", "rss", "age", "parent", "uid", "creator", "cgroup", "command"}
+	OrphanColumns = []string{"pid", "why", "session", "name", "rss", "age", "parent",
+		"uid", "creator", "cgroup", "command"}
 	HostOrphanColumns = []string{"pid", "uid", "rss", "age", "holds", "command"}
 )
 
@@ -87,7 +88,8 @@ func orphansTable(p *Page, items []api.Orphan) table {
 		if o.Creator != nil {
 			creator = fmt.Sprint(o.Creator.PID)
 		}
-		t.paintedRow([]string{"", color}, Ref(p, o.Ref), why, o.Session, cmp.Or(o.SessionName, "-"), display.Size(o.RSSBytes), p.since(o.Started),
+		t.paintedRow([]string{"", color}, Ref(p, o.Ref), why, o.Session,
+			cmp.Or(o.SessionName, "-"), display.Size(o.RSSBytes), p.since(o.Started),
 			parentText(o), uid, creator, cmp.Or(o.Cgroup, "-"), p.Command(&o.Process))
 	}
 	return t
@@ -177,7 +179,8 @@ func writeHostOrphans(p *Page, doc *HostOrphans) {
 		if o.Terminal != "" {
 			holds = append(holds, "dead terminal "+o.Terminal)
 		}
-		t.row(Ref(p, o.Ref), uid, display.Size(o.RSSBytes), p.since(o.Started), strings.Join(holds, ", "), p.Command(&o.Process))
+		t.row(Ref(p, o.Ref), uid, display.Size(o.RSSBytes), p.since(o.Started),
+			strings.Join(holds, ", "), p.Command(&o.Process))
 	}
 	t.write(p)
 	p.note(doc.Unknown)

@@ -35,7 +35,8 @@ func writePolicy(p *Page, doc *api.Policy) {
 		if doc.Breaker.Since != nil {
 			since = " since " + p.clock(doc.Breaker.Since)
 		}
-		p.Wrap(0, p.paint(red, display.Breaker(doc.Breaker)+since+`: their sessions are only observed, until "lineage policy resume"`))
+		p.Wrap(0, p.paint(red, display.Breaker(doc.Breaker)+since+
+			`: their sessions are only observed, until "lineage policy resume"`))
 	}
 	var t table
 	t.row("KEY", "VALUE", "ORIGIN")

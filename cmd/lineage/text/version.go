@@ -50,7 +50,8 @@ func writeVersion(p *Page, doc *VersionDocument, socket string, daemonErr error)
 	switch {
 	case doc.Daemon != nil:
 		v := doc.Daemon
-		t.row("daemon", fmt.Sprintf("%s, api %d, abi %s, level %d, pid %d, %s", v.Version, v.API, v.ABI, v.Level, v.PID, socket))
+		t.row("daemon", fmt.Sprintf("%s, api %d, abi %s, level %d, pid %d, %s", v.Version,
+			v.API, v.ABI, v.Level, v.PID, socket))
 	case foreign != nil:
 		t.row("daemon", foreign.Message)
 	default:

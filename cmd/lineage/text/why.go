@@ -173,7 +173,8 @@ func writeOutside(p *Page, why *WhyDocument) {
 		if !p.Wide && pr.Ref != why.Process.Ref {
 			command = display.Brief(pr.Argv, pr.Comm, pr.ArgvTruncated, roomForTimes)
 		}
-		t.row(fmt.Sprintf("  %s%s  %s", display.Indent(len(t.rows), maxIndent), Ref(p, pr.Ref), command), kind, p.clock(pr.Started))
+		t.row(fmt.Sprintf("  %s%s  %s", display.Indent(len(t.rows), maxIndent), Ref(p, pr.Ref), command),
+			kind, p.clock(pr.Started))
 	}
 	t.write(p)
 	p.Line("These are its present parents, as in ps. The process that started it may have exited.")
@@ -195,7 +196,8 @@ func hintEnd(p *Page, items []api.Why) {
 		if name := display.Text(cmp.Or(s.Name, s.ID)); !slices.Contains(names, name) {
 			names = append(names, name)
 		}
-		if pr := &items[i].Process; pr.State == api.StateLive && !slices.Contains(alone, pr.PID) && (s.Root == nil || s.Root.Ref != pr.Ref) {
+		if pr := &items[i].Process; pr.State == api.StateLive && !slices.Contains(alone,
+			pr.PID) && (s.Root == nil || s.Root.Ref != pr.Ref) {
 			alone = append(alone, pr.PID)
 		}
 	}

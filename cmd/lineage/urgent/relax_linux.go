@@ -25,7 +25,8 @@ func Relax() {
 			if attr, err := unix.SchedGetAttr(tid, 0); err != nil || attr.Policy != unix.SCHED_RR {
 				continue
 			}
-			changed = unix.SchedSetAttr(tid, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_NORMAL}, 0) == nil || changed
+			changed = unix.SchedSetAttr(tid, &unix.SchedAttr{Size: unix.SizeofSchedAttr,
+				Policy: unix.SCHED_NORMAL}, 0) == nil || changed
 		}
 	}
 }

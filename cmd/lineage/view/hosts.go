@@ -223,7 +223,8 @@ func (h *host) row() api.Session {
 		if in.Parent != "" || in.State == api.StateEnded {
 			continue
 		}
-		s.Live, s.Orphans, s.Leftovers, s.Zombies = s.Live+in.Live, s.Orphans+in.Orphans, s.Leftovers+in.Leftovers, s.Zombies+in.Zombies
+		s.Live, s.Orphans, s.Leftovers, s.Zombies = s.Live+in.Live, s.Orphans+
+			in.Orphans, s.Leftovers+in.Leftovers, s.Zombies+in.Zombies
 		s.CPUSeconds, s.RSSBytes = s.CPUSeconds+in.CPUSeconds, s.RSSBytes+in.RSSBytes
 		s.Forks += in.Forks
 	}

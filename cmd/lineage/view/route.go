@@ -75,7 +75,8 @@ func (f *fleet) of(text string) (h *host, c api.Client, err error) {
 		switch {
 		case !has.processes[ref] || has.client == nil:
 		case h != nil:
-			return nil, nil, api.NewError(api.CodeAmbiguous, fmt.Sprintf("pid %s: %s and %s both have it", text, h.name, has.name), "")
+			return nil, nil, api.NewError(api.CodeAmbiguous,
+				fmt.Sprintf("pid %s: %s and %s both have it", text, h.name, has.name), "")
 		default:
 			h, c = has, has.client
 		}

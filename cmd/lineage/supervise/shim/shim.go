@@ -88,7 +88,8 @@ type Sigaction struct {
 
 // Action is the action of a signal, which becomes another one unless that is nil.
 func Action(sig unix.Signal, to *Sigaction) (before Sigaction) {
-	unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(to)), uintptr(unsafe.Pointer(&before)), 8, 0, 0)
+	unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(to)),
+		uintptr(unsafe.Pointer(&before)), 8, 0, 0)
 	return before
 }
 

@@ -30,7 +30,8 @@ func TestCommandTimes(t *testing.T) {
 // TestCommandKeys: 85 hosts with three keys each have room in one command, with the most sessions.
 func TestCommandKeys(t *testing.T) {
 	mark := "SHA256:" + strings.Repeat("k", 43)
-	c := Command{V: 1, ID: NewCommandID(), Verb: VerbEnd, Hosts: slices.Repeat([]string{mark}, 85*3), Sessions: slices.Repeat([]string{"k3x9q2"}, 64), Reason: "test"}
+	c := Command{V: 1, ID: NewCommandID(), Verb: VerbEnd, Hosts: slices.Repeat([]string{mark}, 85*3),
+		Sessions: slices.Repeat([]string{"k3x9q2"}, 64), Reason: "test"}
 	c.Issued = time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
 	c.NotAfter = c.Issued.Add(time.Minute)
 	_, err := ParseCommand(c.Text())

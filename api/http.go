@@ -359,8 +359,7 @@ func (c *client) WhyPort(ctx context.Context, proto string, port int) (*Holders,
 }
 
 func (c *client) WhyPortAt(ctx context.Context, port int, at time.Time) (*Holders, error) {
-	return fetch[Holders](c, ctx, http.MethodGet, "/v1/why",
-		values("port", strconv.Itoa(port), "at", at.UTC().Format(time.RFC3339Nano)), nil)
+	return fetch[Holders](c, ctx, http.MethodGet, "/v1/why", values("port", strconv.Itoa(port), "at", at.UTC().Format(time.RFC3339Nano)), nil)
 }
 
 func (c *client) WhyPath(ctx context.Context, f PathRef) (*Holders, error) {

@@ -61,7 +61,8 @@ func TestDialSilent(t *testing.T) {
 	late := time.AfterFunc(3*answerTime, func() { panic("Dial still waits") })
 	defer late.Stop()
 	_, err := Dial(context.Background(), socket)
-	if !errors.Is(err, ErrSilent) || !errors.As(err, new(*UnreachableError)) || err.Error() != "the daemon at "+socket+" hangs or is stopped: no answer within 5s; restart it" {
+	if !errors.Is(err, ErrSilent) || !errors.As(err, new(*UnreachableError)) ||
+		err.Error() != "the daemon at "+socket+" hangs or is stopped: no answer within 5s; restart it" {
 		t.Errorf("%v", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
@@ -232,7 +233,8 @@ func TestDialRefusesAnotherMajor(t *testing.T) {
 			if !ok || e.Code != CodeVersion || e.Exit != ExitUnreachable {
 				t.Fatalf("got %#v, want code version, exit 5", err)
 			}
-			if msg := e.Error(); !strings.Contains(msg, "v2.0.0") || !strings.Contains(msg, "API 2") || !strings.Contains(msg, "API 1") || strings.Contains(msg, "\n") {
+			if msg := e.Error(); !strings.Contains(msg, "v2.0.0") || !strings.Contains(msg, "API 2") ||
+				!strings.Contains(msg, "API 1") || strings.Contains(msg, "\n") {
 				t.Errorf("message %q does not name both on one line", msg)
 			}
 		})

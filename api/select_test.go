@@ -14,7 +14,8 @@ import (
 func selectable() *apitest.Client {
 	f := &apitest.Client{Has: apitest.Has{Sessions: []api.Session{
 		{ID: "aaa111", Name: "web", UID: 1, Container: &api.Container{ID: "0123456789abcdef", Name: "box"}},
-		{ID: "aab222", Name: "nightly-1", UID: 2, Leftovers: 1, IdleSeconds: 7200, Container: &api.Container{ID: "aaaa", Name: "work", Pod: "pod-7f", Namespace: "build"}},
+		{ID: "aab222", Name: "nightly-1", UID: 2, Leftovers: 1, IdleSeconds: 7200, Container: &api.Container{ID: "aaaa",
+			Name: "work", Pod: "pod-7f", Namespace: "build"}},
 		{ID: "ccc333", Name: "nightly-2", UID: 1, Kept: true, IdleSeconds: 60},
 		{ID: "ddd444", UID: 1, Paused: new(time.Now())},
 		{ID: "12", Name: "9", UID: 3},
@@ -70,8 +71,10 @@ func selected(t *testing.T, s api.Selection) string {
 func TestSelectsNothing(t *testing.T) {
 	for want, all := range map[string][]api.Selection{
 		"no session is selected": {{}, {Ended: true}, {Whole: true}},
-		"--all selects every session; name none, and select by nothing else": {{All: true, Words: []string{"web"}}, {All: true, State: "kept"}, {All: true, UID: new(1)}},
-		"": {{State: "ended", UID: new(9)}, {Container: "bo"}, {Container: "0123456789a"}, {Container: "0123456789ac"}, {Container: "aaaa"}, {Pod: "pod"}, {Pod: "/pod-7f"},
+		"--all selects every session; name none, and select by nothing else": {{All: true, Words: []string{"web"}},
+			{All: true, State: "kept"}, {All: true, UID: new(1)}},
+		"": {{State: "ended", UID: new(9)}, {Container: "bo"}, {Container: "0123456789a"}, {Container: "0123456789ac"},
+			{Container: "aaaa"}, {Pod: "pod"}, {Pod: "/pod-7f"},
 			{Container: "box", Pod: "pod-7f"}, {Pod: "/"}, {Idle: 3 * time.Hour}, {Words: []string{"web"}, State: "kept"}, {State: "leftover", UID: new(1)}},
 		`invalid pattern "a[": must be a name with *, ? and [a-z]`:                   {{Words: []string{"a["}}},
 		`invalid :PORT ":0": must be :PORT, :PORT/tcp or :PORT/udp, PORT 1 to 65535`: {{Words: []string{"web", ":0"}}},

@@ -48,7 +48,8 @@ func TestStepNotes(t *testing.T) {
 		{api.Edge{Creator: creator, Evidence: api.Evidence{Kind: "fork", Confidence: "weak"}}, []string{"7: evidence fork, weak"}},
 		{api.Edge{Kind: "adopted", Evidence: api.Evidence{Kind: "adopted", Source: "ppid"}},
 			[]string{"7: its creator is older than the tracing", "7: evidence adopted (ppid), strong"}},
-		{api.Edge{Creator: creator, Evidence: api.Evidence{Kind: "fork"}, Reparented: []api.Reparents{{From: &api.Ref{PID: 2}, To: &api.Ref{PID: 1}, Time: &time.Time{}}, {}}},
+		{api.Edge{Creator: creator, Evidence: api.Evidence{Kind: "fork"},
+			Reparented: []api.Reparents{{From: &api.Ref{PID: 2}, To: &api.Ref{PID: 1}, Time: &time.Time{}}, {}}},
 			[]string{"7: reparented from 2 to 1 at noon", "7: reparented"}},
 	} {
 		tt.edge.Child = child

@@ -57,7 +57,8 @@ ssh: {hosts: [web1]}
 	own, err := service.HostName()
 	require.NoError(t, err)
 	for group, want := range map[string]string{
-		"@named": "web1", "@host": own, "@other": "hosts.yaml: invalid server", "@ssh": "must have transport: nats", "@none": "has no group", "@named,@host": "must have",
+		"@named": "web1", "@host": own, "@other": "hosts.yaml: invalid server", "@ssh": "must have transport: nats",
+		"@none": "has no group", "@named,@host": "must have",
 	} {
 		b, name, err := servers(&service.ExportOptions{NATS: group, State: "x"}, zerolog.Nop())
 		if err != nil {

@@ -65,7 +65,8 @@ func (f *fleet) known() {
 // groups writes a file of groups for -H, with the hosts that are there as @all, and returns the variable that names it.
 func (w *world) groups(dir string) string {
 	file := filepath.Join(dir, "hosts.yaml")
-	text := fmt.Sprintf("all: {transport: nats, servers: [%q], nkey: %q, ca: %q, name: ann}\n", w.url(), filepath.Join(w.dir, "ann.seed"), filepath.Join(w.dir, "cert.pem"))
+	text := fmt.Sprintf("all: {transport: nats, servers: [%q], nkey: %q, ca: %q, name: ann}\n", w.url(),
+		filepath.Join(w.dir, "ann.seed"), filepath.Join(w.dir, "cert.pem"))
 	require.NoError(w.T, os.WriteFile(file, []byte(text), 0o600))
 	return "LINEAGE_HOSTS=" + file
 }
@@ -120,7 +121,8 @@ func TestFleet(t *testing.T) {
 		h.Start([]string{"run", "--name", "over", "--", "true"}, nil).Wait()
 	}
 	root := fmt.Sprint(f.hosts[1].Session("shared").Root.PID)
-	for _, args := range [][]string{{"ls"}, {"ls", "--all"}, {"ls", "--left"}, {"tree", "shared"}, {"tree"}, {"history"}, {"history", "over", "--all"}, {"why", root}} {
+	for _, args := range [][]string{{"ls"}, {"ls", "--all"}, {"ls", "--left"}, {"tree", "shared"}, {"tree"}, {"history"},
+		{"history", "over", "--all"}, {"why", root}} {
 		f.Agrees(fmt.Sprint(args), func() error {
 			for n, a := range f.answers(-1, args...) {
 				if args[0] == "why" && n != 1 {
@@ -133,7 +135,8 @@ func TestFleet(t *testing.T) {
 				}
 				p.Out.Truncate(copy(p.Out.Bytes(), idle.ReplaceAll(p.Out.Bytes(), nil)))
 				a.Document = idle.ReplaceAll(a.Document, nil)
-				if a.Exit == 0 && (json.Compact(&here, p.Out.Bytes()) != nil || json.Compact(&there, a.Document) != nil || !bytes.Equal(here.Bytes(), there.Bytes())) {
+				if a.Exit == 0 && (json.Compact(&here, p.Out.Bytes()) != nil || json.Compact(&there, a.Document) != nil ||
+					!bytes.Equal(here.Bytes(), there.Bytes())) {
 					return fmt.Errorf("%s: %s\nover the bus %s\nhere         %s", a.Host, args, &there, &here)
 				}
 			}

@@ -68,7 +68,8 @@ func TestExplain(t *testing.T) {
 			t.Fatalf("%+v: %+v", q, doc)
 		}
 		x := doc.Items[0]
-		if x.Process != "60@9" || x.Call != "tool call Bash toolu_1 (claimed)" || !slices.Equal(x.Steps, steps) || !slices.Equal(x.Ports, []string{"tcp 127.0.0.1:8080"}) {
+		if x.Process != "60@9" || x.Call != "tool call Bash toolu_1 (claimed)" || !slices.Equal(x.Steps, steps) ||
+			!slices.Equal(x.Ports, []string{"tcp 127.0.0.1:8080"}) {
 			t.Errorf("%+v: %+v", q, x)
 		}
 		if !strings.Contains(text, x.Call) || !strings.Contains(text, steps[2]) {
@@ -109,8 +110,9 @@ func TestVerdict(t *testing.T) {
 		f := &apitest.Client{Has: apitest.Has{Reports: map[string]*api.Report{}}}
 		ids := []string{"branch", "also1", "also2"}[:len(verdicts)]
 		for i, id := range ids {
-			f.Has.Reports[id] = &api.Report{Session: id, Verdict: verdicts[i], VerdictWhy: map[bool]string{true: "a process is left"}[verdicts[i] == api.VerdictLeft],
-				Processes: []api.Outcome{{Ref: api.Ref{PID: 60 + i, StartNS: 9}, Comm: "node", Outcome: "SIGTERM", Why: "leftover"}}}
+			f.Has.Reports[id] = &api.Report{Session: id, Verdict: verdicts[i],
+				VerdictWhy: map[bool]string{true: "a process is left"}[verdicts[i] == api.VerdictLeft],
+				Processes:  []api.Outcome{{Ref: api.Ref{PID: 60 + i, StartNS: 9}, Comm: "node", Outcome: "SIGTERM", Why: "leftover"}}}
 		}
 		f.Has.Reports["branch"].Also = ids[1:]
 		out, err := endBranch(t.Context(), f, "s", ending{Process: "60@9", Plan: "token"})
@@ -166,14 +168,16 @@ func TestBounds(t *testing.T) {
 	name := strings.Repeat("<&>", 200)
 	w := api.Why{Process: node(60, name)}
 	for n := range 200 {
-		w.Edges = append(w.Edges, api.Edge{Child: node(1000-n, name), Creator: &api.EdgeEnd{Ref: api.Ref{PID: 999 - n, StartNS: 8}, Comm: "sh", Argv: []string{name}}, Kind: "fork"})
+		w.Edges = append(w.Edges, api.Edge{Child: node(1000-n, name), Creator: &api.EdgeEnd{Ref: api.Ref{PID: 999 - n, StartNS: 8},
+			Comm: "sh", Argv: []string{name}}, Kind: "fork"})
 	}
 	w.Edges = append(w.Edges, api.Edge{Child: node(40, "claude"), Kind: "root"})
 	w.Holds = &api.Holds{}
 	for n := range 200 {
 		w.Holds.Ports = append(w.Holds.Ports, api.Port{Proto: "tcp", Addr: "127.0.0.1", Port: n})
 	}
-	f := &apitest.Client{Has: apitest.Has{Whys: map[int]*api.Why{60: &w}, Holders: &api.Holders{Items: slices.Repeat([]api.Why{w}, 50), Unknown: slices.Repeat([]string{name}, 50)}}}
+	f := &apitest.Client{Has: apitest.Has{Whys: map[int]*api.Why{60: &w},
+		Holders: &api.Holders{Items: slices.Repeat([]api.Why{w}, 50), Unknown: slices.Repeat([]string{name}, 50)}}}
 	out, err := explain(t.Context(), f, "s", question{Process: "60"})
 	if _, doc := both(
 		t,
@@ -206,13 +210,15 @@ func TestCalls(t *testing.T) {
 	f := &apitest.Client{Has: apitest.Has{
 		Sessions: []api.Session{{ID: "mine00", State: api.StateActive}},
 		Trees:    map[string]*api.Tree{"mine00": {Nodes: []api.Node{{Process: server().Process}}}},
-		Orphans: &api.Orphans{Calls: []api.CallLeft{{Calls: []api.Call{call("toolu_1")}, Processes: 39, CPUs: 7, Commands: []api.CallCommand{{Processes: 39, Comm: "yes"}}},
+		Orphans: &api.Orphans{Calls: []api.CallLeft{{Calls: []api.Call{call("toolu_1")}, Processes: 39, CPUs: 7,
+			Commands: []api.CallCommand{{Processes: 39, Comm: "yes"}}},
 			{Calls: []api.Call{call("a"), call("b")}, Ambiguous: true, Processes: 1}}},
 		Plan: &api.Plan{Token: "token", Processes: []api.PlanProcess{{Process: node(60, "yes"), Killable: true}}},
 	}}
 	out, err := listRunning(t.Context(), f, "mine00", nothing{})
 	text, doc := both(t, out, err)
-	if len(doc.Calls) != 2 || doc.Calls[0].Call != "toolu_1" || doc.Calls[0].CPUs != 7 || !doc.Calls[1].Ambiguous || doc.Calls[1].Call != "a or b" || doc.Items[0].Call != "toolu_1" ||
+	if len(doc.Calls) != 2 || doc.Calls[0].Call != "toolu_1" || doc.Calls[0].CPUs != 7 || !doc.Calls[1].Ambiguous ||
+		doc.Calls[1].Call != "a or b" || doc.Items[0].Call != "toolu_1" ||
 		!strings.Contains(text, "call Bash toolu_1, open: 39 × yes, 7.0 CPUs\n") {
 		t.Errorf("%s, %+v", text, doc)
 	}
@@ -231,7 +237,8 @@ func TestCalls(t *testing.T) {
 	}
 	f.Has.Orphans.Calls = slices.Repeat(f.Has.Orphans.Calls, 100)
 	out, err = listRunning(t.Context(), f, "mine00", nothing{})
-	if _, doc := both(t, out, err); len(doc.Calls) == 0 || len(doc.Calls) == 200 || len(doc.Items) != 1 || !strings.Contains(doc.Notes[1], "more calls did not fit") {
+	if _, doc := both(t, out, err); len(doc.Calls) == 0 || len(doc.Calls) == 200 || len(doc.Items) != 1 ||
+		!strings.Contains(doc.Notes[1], "more calls did not fit") {
 		t.Errorf("%d calls, %d items, %q", len(doc.Calls), len(doc.Items), doc.Notes)
 	}
 }

@@ -42,7 +42,8 @@ func TestAdoptPartly(t *testing.T) {
 func TestKeep(t *testing.T) {
 	f := newFake()
 	f.Has.Warnings = []string{"pid 5 loses its terminal when pid 4 ends"}
-	code, stdout, stderr := newWorld(t, f).run("keep", "4121", "4130@4130000", "--name", "cache", "--reason", "shared cache", "--until", "2099-06-30T12:00:00Z", "-o", "name")
+	code, stdout, stderr := newWorld(t, f).run("keep", "4121", "4130@4130000", "--name", "cache", "--reason",
+		"shared cache", "--until", "2099-06-30T12:00:00Z", "-o", "name")
 	if code != 0 || stdout != "kept00\n" || stderr != "lineage: keep: pid 5 loses its terminal when pid 4 ends\n" {
 		t.Errorf("exit %d, %q, %q", code, stdout, stderr)
 	}

@@ -88,7 +88,8 @@ func leftCalls(f *apitest.Client) *api.Orphans {
 		return api.Call{ID: id, Tool: tool, Agent: &r, Began: &began, Ended: ended, Claimed: true}
 	}
 	return &api.Orphans{Calls: []api.CallLeft{
-		{Session: id, SessionName: "build", Agent: "claude", Calls: []api.Call{call("toolu_1", "Bash", agent, &ended)}, Processes: 41, CPUs: 7.04, RSSBytes: 40 << 20,
+		{Session: id, SessionName: "build", Agent: "claude", Calls: []api.Call{call("toolu_1", "Bash", agent, &ended)},
+			Processes: 41, CPUs: 7.04, RSSBytes: 40 << 20,
 			Commands: []api.CallCommand{{Processes: 39, Comm: "yes", Argv: []string{"yes"}}}, MoreRun: 2},
 		{
 			Session:     id,

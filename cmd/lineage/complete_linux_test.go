@@ -29,7 +29,8 @@ func complete(w *world, args ...string) (words []string, fileNames bool) {
 func TestCompletes(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	config := "# x\nHost web1 web2 *.example !not\n  HostName h\nhost=db\nMatch host x\n"
-	require.NoError(t, os.Mkdir(filepath.Join(os.Getenv("HOME"), ".ssh"), 0o700), os.WriteFile(filepath.Join(os.Getenv("HOME"), ".ssh/config"), []byte(config), 0o600))
+	require.NoError(t, os.Mkdir(filepath.Join(os.Getenv("HOME"), ".ssh"), 0o700),
+		os.WriteFile(filepath.Join(os.Getenv("HOME"), ".ssh/config"), []byte(config), 0o600))
 	for line, want := range map[string]struct {
 		words string
 		files bool
@@ -88,7 +89,8 @@ func TestCompletes(t *testing.T) {
 // Ended sessions are offered as one looks for them: the last one first.
 func TestCompletesHistoryByTime(t *testing.T) {
 	f := newFake()
-	f.Has.Sessions = append(f.Has.Sessions, api.Session{ID: "aaaaaa", Name: "new", State: "ended", Ended: at(-60)}, api.Session{ID: "bbbbbb", State: "ended", Ended: at(-9999)})
+	f.Has.Sessions = append(f.Has.Sessions, api.Session{ID: "aaaaaa", Name: "new", State: "ended", Ended: at(-60)},
+		api.Session{ID: "bbbbbb", State: "ended", Ended: at(-9999)})
 	_, out, _ := newWorld(t, f).run("__complete", "history", "")
 	var words []string
 	for line := range strings.Lines(out) {

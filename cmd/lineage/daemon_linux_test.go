@@ -66,7 +66,8 @@ func TestDaemonErrors(t *testing.T) {
 		{"daemon --socket-mode rw", nil, 2, `daemon: invalid --socket-mode "rw": must be permissions in octal, such as 0660`},
 		{"daemon", tracer.ErrNotRoot, 4, "daemon: not root; run with sudo"},
 		{"daemon --unload", tracer.ErrNotRoot, 4, "daemon: not root; run with sudo"},
-		{"daemon", fmt.Errorf("open: %w", tracer.ErrNoBTF), 7, "daemon: open: the kernel has no BTF (/sys/kernel/btf/vmlinux); use a kernel with CONFIG_DEBUG_INFO_BTF=y"},
+		{"daemon", fmt.Errorf("open: %w", tracer.ErrNoBTF), 7,
+			"daemon: open: the kernel has no BTF (/sys/kernel/btf/vmlinux); use a kernel with CONFIG_DEBUG_INFO_BTF=y"},
 		{"daemon", errors.New("listen: address in use"), 1, "listen: address in use"},
 	} {
 		w, _ := daemonWorld(t, tt.fail)

@@ -179,7 +179,8 @@ func TestEndLosesTheDaemon(t *testing.T) {
 	f.Has.Halted = &api.Halted{Halt: &api.Halt{Mode: api.ModeHalt}, Items: []api.HaltedSession{{ID: "k3x9q2"}, {ID: "q1w2e3"}}}
 	for line, lines := range map[string]int{"end -y build": 1, "halt -y --reason r": 2} { // a halt says first that it is in force
 		code, _, stderr := newWorld(t, f).run(strings.Fields(line)...)
-		if code != 5 || strings.Count(stderr, "\n") != lines || !strings.Contains(stderr, "lost the daemon at /s: connection refused; it may have done what was asked") {
+		if code != 5 || strings.Count(stderr, "\n") != lines || !strings.Contains(stderr,
+			"lost the daemon at /s: connection refused; it may have done what was asked") {
 			t.Errorf("%s: exit %d, %s", line, code, stderr)
 		}
 	}

@@ -45,7 +45,8 @@ func newFake() *apitest.Client {
 	stuck.Task, stuck.Session = "D", "m8p4z1"
 	ending := api.Session{ID: "m8p4z1", UID: 0, State: "condemned", Root: &stuck, Live: 1, CPUSeconds: 0.25, CPUs: 1.75, RSSBytes: 900,
 		Started: at(-90000), EndReason: "end", GraceSeconds: 0.25, Level: 4, Mode: "observe", Evidence: "adopted"}
-	over := api.Session{ID: "e7d7c7", Name: "old", Parent: "k3x9q2", UID: 1000, State: "ended", Started: at(-7200), Ended: at(-3600), EndReason: "root_exit", Verdict: "clean",
+	over := api.Session{ID: "e7d7c7", Name: "old", Parent: "k3x9q2", UID: 1000, State: "ended", Started: at(-7200),
+		Ended: at(-3600), EndReason: "root_exit", Verdict: "clean",
 		GraceSeconds: 5, Level: 4, Mode: "observe"}
 
 	orphan := by(live(4130, "sleep", "300"), 4122, 4100)
@@ -159,7 +160,8 @@ func newFake() *apitest.Client {
 		},
 		WhyPath: func(api.PathRef) (*api.Holders, error) {
 			w := *f.Has.Whys[900]
-			w.Holds = &api.Holds{Locks: []api.Lock{heldLock}, Files: []api.File{{Path: heldLock.Path, Access: "read_write", PID: 900}}, Unknown: []string{"pid 900: timed out"}}
+			w.Holds = &api.Holds{Locks: []api.Lock{heldLock}, Files: []api.File{{Path: heldLock.Path, Access: "read_write", PID: 900}},
+				Unknown: []string{"pid 900: timed out"}}
 			return &api.Holders{Items: []api.Why{w}}, nil
 		},
 	}

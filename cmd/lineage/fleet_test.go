@@ -202,7 +202,8 @@ func TestHostsEndWaves(t *testing.T) {
 		for n, name := range names {
 			if len(on[name].Got.Ended) > 0 {
 				ended++
-			} else if said := fmt.Sprintf("%s   error: nothing was sent, because something is left on h%02d", name, left); !strings.Contains(out, said) && !strings.Contains(out, strings.Replace(said, "   ", "  ", 1)) {
+			} else if said := fmt.Sprintf("%s   error: nothing was sent, because something is left on h%02d", name,
+				left); !strings.Contains(out, said) && !strings.Contains(out, strings.Replace(said, "   ", "  ", 1)) {
 				t.Errorf("of host %d is not said: %s\n%s", n, said, out)
 			}
 		}

@@ -50,7 +50,8 @@ func TestHistoryOfTheEnding(t *testing.T) {
 // What is to be verified is this host's, whole, and as root.
 func TestHistoryVerifies(t *testing.T) {
 	for args, want := range map[string]string{
-		"--verify --all": "history: --verify is for all of this host, only with one HASH and -o", "--verify --limit 3": "--verify is for all", "--verify --since 1h": "--verify is for all",
+		"--verify --all":     "history: --verify is for all of this host, only with one HASH and -o",
+		"--verify --limit 3": "--verify is for all", "--verify --since 1h": "--verify is for all",
 		"--verify -H web1": "--verify is for all", "--verify 12:abc": `HASH "12:abc"`, "--verify a b": "only with one HASH",
 	} {
 		if code, stdout, stderr := newWorld(

@@ -93,7 +93,8 @@ func (d *daemon) next(after int) (e *api.Event, wait chan struct{}) {
 	case n > len(d.events):
 		return nil, d.added
 	case n < d.ring && n > d.kept:
-		return &api.Event{Head: api.Head{Kind: "event"}, Type: "lost", Where: "reader", LostFrom: api.U64(n), LostTo: api.U64(d.ring - 1), Count: uint64(d.ring - n)}, nil
+		return &api.Event{Head: api.Head{Kind: "event"}, Type: "lost", Where: "reader", LostFrom: api.U64(n),
+			LostTo: api.U64(d.ring - 1), Count: uint64(d.ring - n)}, nil
 	default:
 		e := d.events[n-1]
 		if e.Process != nil {
@@ -305,7 +306,8 @@ func TestRestart(t *testing.T) {
 	d.add(fork(10))
 	require.Eventually(t, "record", func() bool { l.mu.Lock(); defer l.mu.Unlock(); return len(l.records) == 1 })
 	stop()
-	d.present = []api.Event{{Head: api.Head{Kind: "process"}, Process: &api.Process{Ref: api.Ref{PID: 10, StartNS: 10}, Exe: "/bin/agent", Argv: []string{"agent", "hush"}}}}
+	d.present = []api.Event{{Head: api.Head{Kind: "process"}, Process: &api.Process{Ref: api.Ref{PID: 10, StartNS: 10},
+		Exe: "/bin/agent", Argv: []string{"agent", "hush"}}}}
 	d.add(func(e *api.Event) {
 		fork(11)(e)
 		e.Process.Creator = &api.Ref{PID: 10, StartNS: 10}
@@ -400,7 +402,8 @@ func TestState(t *testing.T) {
 	require.NoError(t, err)
 	_, err = OpenStore(dir)
 	require.Contains(t, fmt.Sprint(err), "another process uses it")
-	for _, text := range []string{"", "{", `{"schema":"lineage-export/2"}`, `{"schema":"lineage-export/1","boot":"x"}`, `{"schema":"lineage-export/1","boot":"x","seq":"y"}`} {
+	for _, text := range []string{"", "{", `{"schema":"lineage-export/2"}`, `{"schema":"lineage-export/1","boot":"x"}`,
+		`{"schema":"lineage-export/1","boot":"x","seq":"y"}`} {
 		os.WriteFile(filepath.Join(dir, "list.cursor"), []byte(text), 0o600)
 		f := &Follower{Sink: &list{}, Store: store}
 		if err := f.Open(); err == nil || !strings.Contains(err.Error(), "invalid cursor "+dir) || strings.Contains(err.Error(), "\n") {

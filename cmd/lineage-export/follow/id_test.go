@@ -12,7 +12,8 @@ import (
 // of the exporter. So ids must not change.
 func TestIDs(t *testing.T) {
 	ref := api.Ref{PID: 42, StartNS: 1234567890123}
-	e := &api.Event{Type: "listen", Seq: 7, TimeNS: 99, Time: new(time.Now()), Session: "aaaaaa", Process: &api.Process{Ref: ref}, Port: &api.Port{Proto: "tcp", Addr: "::", Port: 80}}
+	e := &api.Event{Type: "listen", Seq: 7, TimeNS: 99, Time: new(time.Now()), Session: "aaaaaa", Process: &api.Process{Ref: ref},
+		Port: &api.Port{Proto: "tcp", Addr: "::", Port: 80}}
 	for got, want := range map[string]string{
 		sessionTrace("host", "boot", "aaaaaa").String(): "9735f352af6b3fe1bec157b6e3e98a38",
 		sessionSpan("host", "boot", "aaaaaa").String():  "75ae84b8f35bb0d0",

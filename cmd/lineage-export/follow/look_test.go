@@ -40,7 +40,8 @@ func TestOverlooked(t *testing.T) {
 				t.Helper()
 				require.NoError(t, f.take(t.Context(), e, d.boot))
 			}
-			began := &api.Event{Head: api.Head{Kind: "event"}, Type: "session", Seq: 1, TimeNS: boottime(), Time: new(time.Now()), Session: "aaaaaa", State: api.StateActive}
+			began := &api.Event{Head: api.Head{Kind: "event"}, Type: "session", Seq: 1, TimeNS: boottime(),
+				Time: new(time.Now()), Session: "aaaaaa", State: api.StateActive}
 			born := &api.Event{Head: api.Head{Kind: "event"}, Seq: 2, TimeNS: boottime(), Time: new(time.Now()), Session: "aaaaaa"}
 			fork(10)(born)
 			take(began)

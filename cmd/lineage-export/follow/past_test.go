@@ -39,8 +39,9 @@ func TestReboot(t *testing.T) {
 	then := time.Now().Add(-time.Hour)
 	early := earlier(then)
 	for want, past := range map[string][]api.Event{
-		"true 12 false 13":         {early(1000, fork(10)), early(2000, exit(10)), early(3000, fork(11)), early(4000, fork(12)), early(5000, exit(12))},
-		"true 11 true 12 false 13": {early(1500, fork(10)), early(2000, exit(10)), early(3000, fork(11)), early(3900, fork(12)), early(3500, exit(11)), early(3950, exit(12))},
+		"true 12 false 13": {early(1000, fork(10)), early(2000, exit(10)), early(3000, fork(11)), early(4000, fork(12)), early(5000, exit(12))},
+		"true 11 true 12 false 13": {early(1500, fork(10)), early(2000, exit(10)), early(3000, fork(11)),
+			early(3900, fork(12)), early(3500, exit(11)), early(3950, exit(12))},
 	} {
 		d, l, dir := newDaemon(t), &list{}, t.TempDir()
 		d.past = past

@@ -99,7 +99,8 @@ func (p *past) start() {
 // end adds a receipt.
 func (p *past) end() {
 	id := strconv.Itoa(len(p.receipts))
-	p.receipts = append(p.receipts, api.Receipt{ID: id, Report: &api.Report{Session: id, Verdict: api.VerdictClean, Processes: []api.Outcome{{Argv: []string{"x", "hush"}}}}})
+	p.receipts = append(p.receipts, api.Receipt{ID: id, Report: &api.Report{Session: id, Verdict: api.VerdictClean,
+		Processes: []api.Outcome{{Argv: []string{"x", "hush"}}}}})
 }
 
 func (p *past) history(q api.HistoryQuery) (*api.Sessions, error) {
@@ -132,7 +133,8 @@ func TestOnce(t *testing.T) {
 		back := func() { _ = os.Rename(gone, dir) }
 		defer os.RemoveAll(gone)
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
-			switch rapid.SampledFrom([]string{"end", "look", "kill", "kill between", "daemon", "server", "refuse", "lose an answer", "lag", "disk"}).Draw(t, "step") {
+			switch rapid.SampledFrom([]string{"end", "look", "kill", "kill between", "daemon", "server", "refuse",
+				"lose an answer", "lag", "disk"}).Draw(t, "step") {
 			case "end":
 				p.end()
 			case "look":
@@ -199,14 +201,16 @@ func TestReceipt(t *testing.T) {
 	p := newPast(t, t.TempDir())
 	defer p.Store.Close()
 	_, _ = p.look()
-	p.receipts = []api.Receipt{{ID: "s00000-10@7", Report: &api.Report{Session: "s00000", Verdict: api.VerdictClean, Processes: []api.Outcome{{Argv: []string{"x", "hush"}}}}}}
+	p.receipts = []api.Receipt{{ID: "s00000-10@7", Report: &api.Report{Session: "s00000", Verdict: api.VerdictClean,
+		Processes: []api.Outcome{{Argv: []string{"x", "hush"}}}}}}
 	if more, err := p.look(); !more || err != nil {
 		t.Fatal(err)
 	}
 	var m service.Receipt
 	require.NoError(t, json.Unmarshal(p.stream.body, &m))
 	require.Equal(t, p.stream.ids[0], "web1/s00000-10@7")
-	if m.Kind != "receipt" || m.Host != "web1" || m.ID != "s00000-10@7" || m.Report == nil || m.Report.Verdict != api.VerdictClean || bytes.Contains(p.stream.body, []byte("hush")) {
+	if m.Kind != "receipt" || m.Host != "web1" || m.ID != "s00000-10@7" || m.Report == nil || m.Report.Verdict != api.VerdictClean ||
+		bytes.Contains(p.stream.body, []byte("hush")) {
 		t.Errorf("%s", p.stream.body)
 	}
 	p.Has.Policy = nil
@@ -243,7 +247,8 @@ func TestLarge(t *testing.T) {
 		if !m.Shortened || len(x.Body) > 4096 || m.Report != nil && (!m.Report.Truncated || m.Report.Verdict != api.VerdictLeft) {
 			t.Errorf("%d bytes: %.300s", len(x.Body), x.Body)
 		}
-		if c := m.Command; c != nil && (c.Signature != "" || !strings.Contains(c.Receipt, `"sessions":["aaaaaa"],"complete":true`) || strings.Contains(c.Receipt, "reports")) {
+		if c := m.Command; c != nil && (c.Signature != "" || !strings.Contains(c.Receipt, `"sessions":["aaaaaa"],"complete":true`) ||
+			strings.Contains(c.Receipt, "reports")) {
 			t.Errorf("%.300s", x.Body)
 		}
 	}

@@ -43,7 +43,8 @@ func TestSourceHides(t *testing.T) {
 		Subject: &api.Session{Root: &api.Process{Argv: secretArgv, FirstArgv: secretArgv}, Token: "x"},
 	}
 	s.Hide(e)
-	for what, argv := range map[string][]string{"root": d.Root.Argv, "process": e.Process.Argv, "before": e.Was.Argv, "subject": e.Subject.Root.Argv, "receipt": r.Processes[0].Argv, "request": r.Brokered[1].Asked.Argv} {
+	for what, argv := range map[string][]string{"root": d.Root.Argv, "process": e.Process.Argv, "before": e.Was.Argv,
+		"subject": e.Subject.Root.Argv, "receipt": r.Processes[0].Argv, "request": r.Brokered[1].Asked.Argv} {
 		if !slices.Equal(argv, hiddenArgv) {
 			t.Errorf("%s: %q, want %q", what, argv, hiddenArgv)
 		}

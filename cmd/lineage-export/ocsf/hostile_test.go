@@ -80,7 +80,8 @@ func receiptOf(t *rapid.T, refs []api.Ref) *api.Report {
 		EndReason: rapid.SampledFrom([]string{"", "end", "max_rss", "idle", "released", "untracked", "root_exit"}).Draw(t, "end reason"),
 		Verdict:   rapid.SampledFrom([]api.Verdict{"", "clean", "left", "unknown", "new in v9"}).Draw(t, "verdict"), VerdictWhy: hostile(t, "why"),
 		WouldEnd: []string{"max_rss", hostile(t, "would end")}, EndedBy: &api.Caller{UID: 7, PID: 8, Comm: hostile(t, "comm")},
-		Brokered: []api.Brokered{{Broker: hostile(t, "broker"), State: "unattributed"}, {State: "unattributed", Asked: &api.Process{Ref: refs[0], Comm: hostile(t, "comm")}}},
+		Brokered: []api.Brokered{{Broker: hostile(t, "broker"), State: "unattributed"},
+			{State: "unattributed", Asked: &api.Process{Ref: refs[0], Comm: hostile(t, "comm")}}},
 	}
 	for _, ref := range refs {
 		d.Processes = append(
@@ -148,7 +149,8 @@ func TestLineBound(t *testing.T) {
 			s.event(
 				110*second+uint64(2*n),
 				"fork",
-				api.Event{Process: &api.Process{Ref: ref, Session: "k3x9q2", Comm: word(15), UID: new(1000), Creator: &creator, Parent: &creator, Started: at(110 * second)}},
+				api.Event{Process: &api.Process{Ref: ref, Session: "k3x9q2", Comm: word(15), UID: new(1000),
+					Creator: &creator, Parent: &creator, Started: at(110 * second)}},
 			),
 		)
 		longest(
@@ -163,7 +165,8 @@ func TestLineBound(t *testing.T) {
 		creator = ref
 	}
 	for _, known := range []*follow.Known{nil, s.k} {
-		longest(&follow.Record{ID: "left", Kind: follow.Orphans, Host: sampleHost, Time: *at(1), Session: &follow.SessionInfo{Session: *sampleSession()}, Orphans: left, Known: known})
+		longest(&follow.Record{ID: "left", Kind: follow.Orphans, Host: sampleHost, Time: *at(1),
+			Session: &follow.SessionInfo{Session: *sampleSession()}, Orphans: left, Known: known})
 	}
 	end := s.event(200*second, "session", api.Event{Session: "k3x9q2", State: api.StateEnded})
 	end.Report = &api.Report{Verdict: api.VerdictLeft, Processes: outcomes}

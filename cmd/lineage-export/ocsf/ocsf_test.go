@@ -116,7 +116,8 @@ func TestHealth(t *testing.T) {
 			t.Fatalf("%s: %d opened, %d closed", s.name, len(opened), len(resolved))
 		}
 		for i, v := range resolved {
-			if o := opened[i]; v.FindingInfo.UID != o.FindingInfo.UID || v.ActivityName != "Close" || v.Status != "Resolved" || v.IsAlert || v.Metadata.UID == o.Metadata.UID {
+			if o := opened[i]; v.FindingInfo.UID != o.FindingInfo.UID || v.ActivityName != "Close" || v.Status != "Resolved" ||
+				v.IsAlert || v.Metadata.UID == o.Metadata.UID {
 				t.Errorf("%s: %+v, want it to close %+v", s.name, v.FindingInfo, o.FindingInfo)
 			}
 		}

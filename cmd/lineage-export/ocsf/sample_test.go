@@ -153,30 +153,35 @@ func samples() (all []sample) {
 		Session: info,
 		Known:   s.k,
 		Orphans: []api.Orphan{
-			{Why: api.WhyBrokered, Process: api.Process{Ref: serverRef, Session: "k3x9q2"}, Brokered: &api.Brokered{Broker: "tmux", State: "unattributed", Time: at(150 * second),
-				Asked: &api.Process{Ref: serverRef, Comm: "python3", Argv: []string{"python3", "-m", "http.server", "8123"}}}},
+			{Why: api.WhyBrokered, Process: api.Process{Ref: serverRef, Session: "k3x9q2"},
+				Brokered: &api.Brokered{Broker: "tmux", State: "unattributed", Time: at(150 * second),
+					Asked: &api.Process{Ref: serverRef, Comm: "python3", Argv: []string{"python3", "-m", "http.server", "8123"}}}},
 		},
 	})
 
 	add("a signal out of a guarded session", s.event(210*second, "crossing", api.Event{Process: &api.Process{Ref: serverRef, Session: "k3x9q2", Comm: "python3"},
 		Crossing: &api.Crossing{Signal: "SIGKILL", Refused: true, To: &api.Process{Ref: outerRef, Comm: "postgres", UID: new(0)}}}))
-	add("busy processes of a tool call that is over", &follow.Record{ID: "busy", Kind: follow.Busy, Host: sampleHost, Boot: sampleBoot, Time: *at(28800 * second), Session: info,
+	add("busy processes of a tool call that is over", &follow.Record{ID: "busy", Kind: follow.Busy, Host: sampleHost,
+		Boot: sampleBoot, Time: *at(28800 * second), Session: info,
 		Call: &api.CallLeft{Session: "k3x9q2", Calls: []api.Call{{ID: "toolu_01", Tool: "Bash", Agent: &agentRef, Began: at(110 * second), Ended: at(120 * second)}},
 			Processes: 39, CPUs: 7, Commands: []api.CallCommand{{Processes: 39, Comm: "yes", Argv: []string{"yes"}}}}})
 
-	s.event(300*second+4e6, "exit", api.Event{Process: &api.Process{Ref: serverRef, Session: "k3x9q2", Comm: "python3", Exited: at(300*second + 4e6), Signal: "SIGKILL"}})
+	s.event(300*second+4e6, "exit", api.Event{Process: &api.Process{Ref: serverRef, Session: "k3x9q2", Comm: "python3",
+		Exited: at(300*second + 4e6), Signal: "SIGKILL"}})
 	end := add("an end", s.event(300*second+6e6, "session", api.Event{Session: "k3x9q2", State: api.StateEnded, Reason: "max_lifetime"}))
 	end.Report = &api.Report{
 		Session: "k3x9q2", Name: "claude", State: api.StateEnded, Ended: at(300*second + 6e6), EndReason: "max_lifetime", Verdict: api.VerdictClean,
 		DurationMS: 5006, Started: 3, Exited: 2, Killed: 1, ConfirmedEmpty: true,
 		Counted: &api.Counted{Births: 2}, AuditHead: "41:" + strings.Repeat("9f86d081", 8),
-		Processes: []api.Outcome{{Ref: serverRef, Comm: "python3", Argv: []string{"python3", "-m", "http.server", "8123"}, Outcome: api.OutcomeKill, Leftover: true}},
+		Processes: []api.Outcome{{Ref: serverRef, Comm: "python3", Argv: []string{"python3", "-m", "http.server", "8123"},
+			Outcome: api.OutcomeKill, Leftover: true}},
 	}
 	add("missing events", s.event(310*second, "lost", api.Event{Where: "ring", Count: 412, SinceNS: api.U64(309 * second), UntilNS: api.U64(310 * second)}))
 	add("a degraded daemon", &follow.Record{ID: "degraded", Kind: follow.Status, Host: sampleHost, Boot: sampleBoot, Time: *at(400 * second),
 		Status: &api.Status{Level: 3, Mode: "enforce", Degraded: []string{"history: no space left on device"}}, Before: &api.Status{Level: 4, Mode: "enforce"}})
 	add("an open breaker", &follow.Record{ID: "breaker", Kind: follow.Status, Host: sampleHost, Boot: sampleBoot, Time: *at(500 * second),
-		Status: &api.Status{Level: 4, Mode: "enforce", Breaker: api.Breaker{Open: true, UIDs: []int{1000}, Since: at(499 * second)}}, Before: &api.Status{Level: 4, Mode: "enforce"}})
+		Status: &api.Status{Level: 4, Mode: "enforce", Breaker: api.Breaker{Open: true, UIDs: []int{1000},
+			Since: at(499 * second)}}, Before: &api.Status{Level: 4, Mode: "enforce"}})
 	return all
 }
 

@@ -34,8 +34,9 @@ var began = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 // about is the record of an event of a process.
 func about(kind api.EventType, p *api.Process) *follow.Record {
 	return &follow.Record{ID: "id", Kind: kind, Time: began.Add(time.Second), Host: &follow.Host{},
-		Event:   &api.Event{Type: kind, TimeNS: 5e9, Session: "aaaaaa", Process: p},
-		Session: &follow.SessionInfo{Session: api.Session{ID: "aaaaaa", Rule: "agent"}, Span: follow.Span{Trace: follow.Trace{TraceID: follow.TraceID{1}, SpanID: follow.SpanID{2}}}}}
+		Event: &api.Event{Type: kind, TimeNS: 5e9, Session: "aaaaaa", Process: p},
+		Session: &follow.SessionInfo{Session: api.Session{ID: "aaaaaa", Rule: "agent"},
+			Span: follow.Span{Trace: follow.Trace{TraceID: follow.TraceID{1}, SpanID: follow.SpanID{2}}}}}
 }
 
 // exited is the record of a process that ran a program and exited.
@@ -305,7 +306,8 @@ func TestMoments(t *testing.T) {
 	}{
 		"lineage.crossing": {of(api.EventCrossing, func(e *api.Event) { e.Crossing = &api.Crossing{Signal: "SIGTERM", To: to, Refused: true} }), process, map[string]string{
 			"lineage.signal": `string_value:"SIGTERM"`, "lineage.signal.refused": "bool_value:true", "lineage.signal.receiver.pid": "int_value:7",
-			"lineage.signal.receiver.comm": `string_value:"db"`, "lineage.signal.receiver.session.id": `string_value:"x"`, "lineage.signal.receiver.user.id": "int_value:5",
+			"lineage.signal.receiver.comm": `string_value:"db"`, "lineage.signal.receiver.session.id": `string_value:"x"`,
+			"lineage.signal.receiver.user.id": "int_value:5",
 		}},
 		"lineage.reparent":       {of(api.EventReparent, func(e *api.Event) { e.From = &api.Ref{PID: 5} }), process, map[string]string{"lineage.reparent.from_pid": "int_value:5"}},
 		"lineage.listen":         {of(api.EventListen, func(e *api.Event) { e.Port = &api.Port{Addr: "::", Port: 80} }), process, map[string]string{"server.port": "int_value:80"}},
@@ -352,7 +354,8 @@ func FuzzNames(f *testing.F) {
 		p.Process().Comm, p.Session.Name, r.Session.Name = why, arg, arg
 		r.Report = &api.Report{Verdict: api.VerdictLeft, VerdictWhy: why, Processes: []api.Outcome{{Comm: exe, Why: arg}}}
 		_, err := proto.Marshal(
-			&coltrace.ExportTraceServiceRequest{ResourceSpans: []*trace.ResourceSpans{{ScopeSpans: []*trace.ScopeSpans{{Spans: append(spansOf(r), spansOf(p)...)}}}}},
+			&coltrace.ExportTraceServiceRequest{ResourceSpans: []*trace.ResourceSpans{{ScopeSpans: []*trace.ScopeSpans{{Spans: append(spansOf(r),
+				spansOf(p)...)}}}}},
 		)
 		require.NoError(t, err)
 		_, err = proto.Marshal(logOf(r, &follow.LogRecord{Line: arg, JSON: []byte(exe)}))

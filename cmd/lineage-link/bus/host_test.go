@@ -42,7 +42,8 @@ func TestRefused(t *testing.T) {
 	own, err := ann.SubscribeSync("$JS.API.X")
 	require.NoError(t, err)
 	require.NoError(t, ann.Publish(service.AskSubject("web1"), []byte(`{"path":"/v1/status"}`)), ann.Publish(service.CommandSubject("web1"), nil),
-		ann.PublishRequest(service.AskSubject("web1"), own.Subject, []byte(`{"path":"/v1/status"}`)), ann.PublishRequest(service.CommandSubject("web1"), own.Subject, nil))
+		ann.PublishRequest(service.AskSubject("web1"), own.Subject, []byte(`{"path":"/v1/status"}`)),
+		ann.PublishRequest(service.CommandSubject("web1"), own.Subject, nil))
 	s.next(s.ask(ann, "web1", "")) // comes after all that
 	require.NoError(t, ann.Flush())
 	if n, _, err := own.Pending(); n != 0 || err != nil || h.Answered.Load() != 0 {
@@ -77,7 +78,8 @@ func TestParts(t *testing.T) {
 	var body, sent int
 	for part := range 3 {
 		m := s.next(answers)
-		if m.Header.Get(service.PartHeader) != fmt.Sprint(part) || (m.Header.Get(service.MoreHeader) == "") != (part == 2) || m.Header.Get(service.BrokenHeader) != "" ||
+		if m.Header.Get(service.PartHeader) != fmt.Sprint(part) || (m.Header.Get(service.MoreHeader) == "") != (part == 2) ||
+			m.Header.Get(service.BrokenHeader) != "" ||
 			m.Header.Get(service.StatusHeader) != []string{"200", "", ""}[part] {
 			t.Errorf("part %d: %v, %d bytes", part, m.Header, len(m.Data))
 		}

@@ -41,7 +41,8 @@ func TestPresence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		daemon := &apitest.Client{Has: apitest.Has{
 			Version: &api.Version{Version: "1.2"}, Status: &api.Status{Level: 3, Mode: "enforce", Degraded: []string{"history"}, Sessions: 2},
-			Sessions: []api.Session{{ID: "a", State: api.StateActive, Live: 4, Leftovers: 1}, {ID: "b", State: api.StateActive, Live: 3}, {ID: "c", State: api.StateEnded}},
+			Sessions: []api.Session{{ID: "a", State: api.StateActive, Live: 4, Leftovers: 1},
+				{ID: "b", State: api.StateActive, Live: 3}, {ID: "c", State: api.StateEnded}},
 		}}
 		s, changed := &told{}, make(chan struct{}, 1)
 		var away atomic.Bool

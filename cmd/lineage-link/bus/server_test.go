@@ -69,7 +69,8 @@ func greet(conn net.Conn, sends func(io.Writer)) {
 // TestServerError: a server may end a connection with any error. The program connects again, or says that it has to be started again.
 func TestServerError(t *testing.T) {
 	for name, text := range map[string]string{
-		"plain": "-ERR 'Out of Order'\r\n", "tab": "-err\t'Out of Order'\r\n", "behind a carriage return": "MSG a\r1 800\n" + strings.Repeat("x", 80) + "\r\n-ERR 'Boom'\r\n",
+		"plain": "-ERR 'Out of Order'\r\n", "tab": "-err\t'Out of Order'\r\n",
+		"behind a carriage return": "MSG a\r1 800\n" + strings.Repeat("x", 80) + "\r\n-ERR 'Boom'\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			log := &lines{}

@@ -34,8 +34,10 @@ func chooses(t *testing.T, all []api.Session, uid int, sel api.Selection) (ids [
 func TestChooses(t *testing.T) {
 	reason := regexp.MustCompile(`(?m)^lineage: end: session (\w+) is not ended: .+$`)
 	selections := []api.Selection{
-		{All: true}, {Words: []string{"a*"}}, {Words: []string{"a?", "s03", "s04"}}, {Words: []string{"s01", "b*"}, UID: new(1)}, {UID: new(0)}, {UID: new(1)}, {State: "leftover"},
-		{State: "kept"}, {State: "active"}, {State: "paused"}, {Idle: time.Minute}, {Idle: time.Minute, Container: "box"}, {Container: "box"}, {Pod: "p"}, {State: "ended"},
+		{All: true}, {Words: []string{"a*"}}, {Words: []string{"a?", "s03", "s04"}}, {Words: []string{"s01", "b*"}, UID: new(1)},
+		{UID: new(0)}, {UID: new(1)}, {State: "leftover"},
+		{State: "kept"}, {State: "active"}, {State: "paused"}, {Idle: time.Minute}, {Idle: time.Minute, Container: "box"},
+		{Container: "box"}, {Pod: "p"}, {State: "ended"},
 	}
 	for n := range uint64(400) {
 		r := rand.New(rand.NewPCG(n, n))

@@ -221,7 +221,8 @@ func TestManyHosts(t *testing.T) {
 		}
 	}
 	c := &apitest.Client{}
-	c.Has.Sessions = []api.Session{{ID: "aaa", Name: "build"}, {ID: "build", Name: "x"}, {ID: "kept", Kept: true, Parent: "outer"}, {ID: "bbb", Name: "other"}, {ID: "outer"}}
+	c.Has.Sessions = []api.Session{{ID: "aaa", Name: "build"}, {ID: "build", Name: "x"}, {ID: "kept", Kept: true, Parent: "outer"},
+		{ID: "bbb", Name: "other"}, {ID: "outer"}}
 	for command, want := range map[*api.Command]string{
 		&end: "aaa build", &all: "aaa build bbb", &halt: "aaa build kept bbb outer", {Verb: api.VerbEnd, Sessions: []string{"buil"}}: "",
 	} {

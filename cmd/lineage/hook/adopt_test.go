@@ -83,7 +83,8 @@ func TestNearest(t *testing.T) {
 		"a script":    {process(40, "node", "/usr/bin/node", "--max-old-space-size=8192", "/usr/lib/node_modules/@anthropic-ai/claude-code/cli.js", "-p", "x")},
 	} {
 		f := newFake(above, "")
-		if message := f.call(t, "PreToolUse"); message != "" || len(f.Got.Created) != 1 || f.Got.Created[0].Root.PID != 40 || len(f.Got.Marks) != 1 || f.Got.Marks[0].Agent.PID != 40 {
+		if message := f.call(t, "PreToolUse"); message != "" || len(f.Got.Created) != 1 || f.Got.Created[0].Root.PID != 40 ||
+			len(f.Got.Marks) != 1 || f.Got.Marks[0].Agent.PID != 40 {
 			t.Errorf("%s: created %+v, marked %+v, message %q", what, f.Got.Created, f.Got.Marks, message)
 		}
 	}

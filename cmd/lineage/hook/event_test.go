@@ -63,7 +63,8 @@ func TestOpenPipe(t *testing.T) {
 
 // Anything but an event of an agent does nothing.
 func TestGarbage(t *testing.T) {
-	for _, in := range []string{"", "hello", "[]", "{}", `{"hook_event_name": 7}`, `{"hook_event_name": "Notification"}`, `{"hook_event_name": "Stop"`, strings.Repeat("\x00", 1000)} {
+	for _, in := range []string{"", "hello", "[]", "{}", `{"hook_event_name": 7}`, `{"hook_event_name": "Notification"}`,
+		`{"hook_event_name": "Stop"`, strings.Repeat("\x00", 1000)} {
 		f := newFake(inClaude, "")
 		message := f.call(t, "", func(h *Hook) {
 			h.In, h.Look = strings.NewReader(in), func() Listener { return ListenerUnknown }

@@ -210,7 +210,8 @@ func TestLeftAlone(t *testing.T) {
 				require.NoError(t, tt.spoil(path))
 			}
 			for _, undo := range []bool{false, true} {
-				if _, err := tt.agent.Plan(dir, noEnv, "/usr/bin/lineage", undo, false); err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "\n") {
+				if _, err := tt.agent.Plan(dir, noEnv, "/usr/bin/lineage", undo, false); err == nil ||
+					!strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "\n") {
 					t.Errorf("undo %v: %v, want %q", undo, err, tt.want)
 				}
 			}

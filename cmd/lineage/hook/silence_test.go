@@ -11,7 +11,8 @@ import (
 )
 
 func TestNote(t *testing.T) {
-	for what, n := range map[string]*Note{"runtime directory": noteIn(t.TempDir(), t.TempDir()), "below TMPDIR": noteIn("", t.TempDir()), "relative": noteIn(".", t.TempDir())} {
+	for what, n := range map[string]*Note{"runtime directory": noteIn(t.TempDir(), t.TempDir()),
+		"below TMPDIR": noteIn("", t.TempDir()), "relative": noteIn(".", t.TempDir())} {
 		if text, there := n.Read(); there || text != "" {
 			t.Errorf("%s: %q is there already", what, text)
 		}

@@ -63,7 +63,8 @@ func TestStart(t *testing.T) {
 
 // TestHosts: a host is listed once, also if it said again that it is there while the list was read.
 func TestHosts(t *testing.T) {
-	for said, want := range map[string]string{`{"names":["web2","web1","web2"]}`: "web1,web2 <nil>", `{"error":"no stream"}`: " NATS: no list of the hosts: no stream"} {
+	for said, want := range map[string]string{`{"names":["web2","web1","web2"]}`: "web1,web2 <nil>",
+		`{"error":"no stream"}`: " NATS: no list of the hosts: no stream"} {
 		l, err := StartNATSLink(t.Context(), program(t, "echo ready\nread line\n[ \"$line\" = hosts ] && echo '"+said+"'\n"), &service.LinkOptions{})
 		require.NoError(t, err)
 		list, err := l.Hosts()

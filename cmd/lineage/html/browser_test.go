@@ -57,7 +57,8 @@ func browse(t *testing.T) *chromium {
 	require.NoError(t, err)
 	dir := t.TempDir()
 	cmd := exec.CommandContext(t.Context(), path, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-quic", "--no-first-run",
-		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--remote-debugging-pipe", "--user-data-dir="+filepath.Join(dir, "profile"), "about:blank")
+		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--remote-debugging-pipe",
+		"--user-data-dir="+filepath.Join(dir, "profile"), "about:blank")
 	cmd.ExtraFiles = []*os.File{toBrowser, fromBrowser}
 	require.NoError(t, cmd.Start(), toBrowser.Close(), fromBrowser.Close())
 	c := &chromium{t: t, in: in, dir: dir, replies: make(map[int]chan message), changed: make(chan struct{}, 1)}
@@ -346,7 +347,8 @@ func TestFacts(t *testing.T) {
 		if ran := c.scripts(""); len(ran) > 0 {
 			t.Errorf("scripts ran: %.100q", ran)
 		}
-		if got, want := c.eval(`getComputedStyle(document.body).backgroundColor`), map[string]string{"dark": "rgb(15, 19, 24)", "light": "rgb(255, 255, 255)"}[scheme]; got != want {
+		if got, want := c.eval(`getComputedStyle(document.body).backgroundColor`), map[string]string{"dark": "rgb(15, 19, 24)",
+			"light": "rgb(255, 255, 255)"}[scheme]; got != want {
 			t.Errorf("%s: the background is %s", scheme, got)
 		}
 		screen, print := dense(c.eval(`document.getElementById("receipt").textContent+document.querySelector("header").textContent`)), c.pdf()

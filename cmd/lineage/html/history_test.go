@@ -55,11 +55,12 @@ func TestHistory(t *testing.T) {
 		processes int
 		gap       string
 	}{
-		"whole":                 {kept([]api.Event{opened, event(1025, "fork", &late)}, nil), 1, ""},
-		"others were dropped":   {kept([]api.Event{old, opened, event(1025, "fork", &late)}, nil), 1, ""},
-		"its root was born":     {kept([]api.Event{old, born, event(1025, "fork", &late)}, nil), 2, ""},
-		"its beginning is gone": {kept([]api.Event{old, event(1025, "fork", &late), event(1030, "exit", &nodes[1].Process)}, append(nodes, lateNode)), 4, "events missing: history"},
-		"all of it is gone":     {kept([]api.Event{old}, nodes), 3, "events are missing: history"},
+		"whole":               {kept([]api.Event{opened, event(1025, "fork", &late)}, nil), 1, ""},
+		"others were dropped": {kept([]api.Event{old, opened, event(1025, "fork", &late)}, nil), 1, ""},
+		"its root was born":   {kept([]api.Event{old, born, event(1025, "fork", &late)}, nil), 2, ""},
+		"its beginning is gone": {kept([]api.Event{old, event(1025, "fork", &late), event(1030, "exit", &nodes[1].Process)},
+			append(nodes, lateNode)), 4, "events missing: history"},
+		"all of it is gone": {kept([]api.Event{old}, nodes), 3, "events are missing: history"},
 	} {
 		ended := *wall(1040 * second)
 		p, err := History(t.Context(), tt.daemon, &api.Session{ID: "k3x9q2", Started: &began, Ended: &ended})

@@ -135,7 +135,8 @@ func TestMore(t *testing.T) {
 		s.state("active", "")
 	}
 	r := &api.Report{Zombies: make([]api.Zombie, 9), PortsFreed: make([]api.Port, maxNotes-1), Brokered: make([]api.Brokered, 8)}
-	require.Contains(t, written(t, s, r), "7 events missing: the ring", "3 more tool calls are not shown.", "4 more sockets are not shown.", "5 more changes of state are not shown.",
+	require.Contains(t, written(t, s, r), "7 events missing: the ring", "3 more tool calls are not shown.",
+		"4 more sockets are not shown.", "5 more changes of state are not shown.",
 		"8 more lines of the receipt are not shown.")
 }
 
@@ -147,7 +148,8 @@ func TestTree(t *testing.T) {
 	require.Contains(t, page,
 		`<b>101</b><code>/bin/bash -lc &#39;npm run dev &amp;&#39;</code>`, `<em class="leftover">left over</em>`,
 		`<b>×30</b><code>test -e out</code>`, `<i class="kill">SIGKILL</i>`, `<em class="call">Bash toolu_01</em>`, `its creator died; its parent was then 99`,
-		`codex exec &#39;--token=[redacted]&#39;`, "All 46 processes, below the process that created each.", "<td>tcp 127.0.0.1:5173</td>", "no request", "level 4, policy mode observe")
+		`codex exec &#39;--token=[redacted]&#39;`, "All 46 processes, below the process that created each.",
+		"<td>tcp 127.0.0.1:5173</td>", "no request", "level 4, policy mode observe")
 	if strings.Index(page, "<b>101</b>") > strings.Index(page, "<b>102</b>") || strings.Contains(page, "ran before") {
 		t.Error("the leftover is not below its creator, or the root has run lineage")
 	}
@@ -162,7 +164,8 @@ func TestContinues(t *testing.T) {
 	s.fork(0, 100, "sh")
 	s.fork(100, 101, "server")
 	s.exit(100, 0)
-	page := written(t, s, &api.Report{State: "active", Verdict: "left", Left: 1, Processes: []api.Outcome{{Ref: s.ref(101), Outcome: "left", Why: "--on-exit report", Leftover: true}}})
+	page := written(t, s, &api.Report{State: "active", Verdict: "left", Left: 1,
+		Processes: []api.Outcome{{Ref: s.ref(101), Outcome: "left", Why: "--on-exit report", Leftover: true}}})
 	require.Contains(t, page, "nothing was ended", "the session continues with 1 process", `<i class="left">still alive</i>`, "still alive: --on-exit report")
 	require.Contains(t, written(t, s, &api.Report{State: "active"}), "no verdict", "the session has not ended")
 }
@@ -185,7 +188,8 @@ func TestUnseen(t *testing.T) {
 	s.killed(101, "SIGKILL")
 	s.wait(90).exit(101, 0)
 	s.call(101, "id", "", true)
-	r := &api.Report{Verdict: "clean", Started: 10, Processes: []api.Outcome{{Ref: ref(1), Comm: "x", Outcome: "kill"}, {Ref: ref(2), Comm: "x", Outcome: "kill", Leftover: true}}}
+	r := &api.Report{Verdict: "clean", Started: 10, Processes: []api.Outcome{{Ref: ref(1), Comm: "x", Outcome: "kill"},
+		{Ref: ref(2), Comm: "x", Outcome: "kill", Leftover: true}}}
 	page := written(t, s, r)
 	require.Contains(t, page,
 		`<td class="n">101</td><td class="n">5ms</td>`,

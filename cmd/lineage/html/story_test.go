@@ -172,10 +172,12 @@ func agent(text string) (*story, *api.Report) {
 	s.wait(2).killed(102, "SIGKILL")
 	s.listen("unlisten", 102, 5173)
 	s.state("ended", "root_exit")
-	r := &api.Report{Session: "k3x9q2", Name: s.page.session.Name, State: "ended", Ended: wall(s.at), EndReason: "root_exit", Verdict: "clean", DurationMS: 252.4, Started: 46,
+	r := &api.Report{Session: "k3x9q2", Name: s.page.session.Name, State: "ended", Ended: wall(s.at), EndReason: "root_exit",
+		Verdict: "clean", DurationMS: 252.4, Started: 46,
 		Exited: 45, Killed: 1, ConfirmedEmpty: true, PortsFreed: []api.Port{{Proto: "tcp", Addr: "127.0.0.1", Port: 5173}},
 		LocksReleased: []api.Lock{{Type: "flock", Mode: "write", Path: "/srv/app/.lock" + text}},
-		Processes: []api.Outcome{{Ref: s.ref(102), Comm: "node", Argv: []string{"node", "/srv/app/node_modules/.bin/vite", "--port", "5173", "--token", "hunter2" + text},
+		Processes: []api.Outcome{{Ref: s.ref(102), Comm: "node", Argv: []string{"node", "/srv/app/node_modules/.bin/vite",
+			"--port", "5173", "--token", "hunter2" + text},
 			Outcome: "kill", Leftover: true}}}
 	s.page.session.Peak, s.page.session.CPUSeconds, s.page.session.State = 6, 11.4, "ended"
 	s.page.session.Ended = wall(s.at)
@@ -199,7 +201,8 @@ func everything(s *story) (*api.Report, []string) {
 		EndedBy: &api.Caller{UID: 1234, PID: 5678, Comm: "asker"}, Verdict: "left", VerdictWhy: "2 processes in state D", DurationMS: 9876.5,
 		Processes: []api.Outcome{
 			{Ref: s.ref(102), Comm: "node", Argv: []string{"node", "vite"}, Outcome: "kill", Leftover: true},
-			{Ref: ref(9001), Comm: "dd", Argv: []string{"dd", "if=/dev/stuck"}, Outcome: "left", Why: "state D: waits for a disk", Container: &api.Container{Name: "crate"}},
+			{Ref: ref(9001), Comm: "dd", Argv: []string{"dd", "if=/dev/stuck"}, Outcome: "left", Why: "state D: waits for a disk",
+				Container: &api.Container{Name: "crate"}},
 			{Ref: ref(9002), Comm: "keeper", Outcome: "kept", Session: "kkkkk1", Why: "session kkkkk1 by rule keep.3"},
 			{Ref: ref(9003), Comm: "polite", Outcome: "term"}, {Ref: ref(9004), Comm: "own", Outcome: "self"},
 		},

@@ -36,7 +36,7 @@ func (h Host) build(p parts, o Options) *Service {
 	k, r, log, files := p.kernel, p.rules, p.log, cmp.Or(h.Files, "/")
 	e := enforcer.New(k, enforcer.Options{Self: p.self, Clock: h.Clock.Monotonic, Proc: h.Proc, Hold: h.Hold})
 	reg := registry.New(registry.Options{
-		Kernel: k, Enforcer: e, Clock: h.Clock, Proc: h.Proc, Log: log, Hidden: status.HiddenCanary, Period: h.Period,
+		Kernel: k, Enforcer: e, Clock: h.Clock, Proc: h.Proc, Log: log, Period: h.Period,
 	})
 	s := &Service{
 		host: h, parts: p, Rules: r, Registry: reg, Enforcer: e, linger: o.Ephemeral,
@@ -81,7 +81,7 @@ func (h Host) build(p parts, o Options) *Service {
 	)
 	claims := attribution.NewMarks(attribution.MarksOptions{Ground: ground, Policy: r.Policy})
 	does := acts.New(acts.Options{
-		Ground: ground, Find: find, Access: s.Access, Enforcer: e, Holdings: held, Hidden: status.HiddenCanary,
+		Ground: ground, Find: find, Access: s.Access, Enforcer: e, Holdings: held,
 	})
 	keeper := &rules.Keeper{Ground: ground, Find: find, Access: s.Access, Rules: r, Steward: steward}
 	orders := signed.New(signed.Options{

@@ -9,7 +9,7 @@ import (
 	"os"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/daemon/status"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -66,7 +66,7 @@ func (h Host) takeDown(ctx context.Context, i system.Instance, force bool) error
 
 // noLive refuses while the pins hold live sessions, of any version.
 func (h Host) noLive(i system.Instance) error {
-	live, err := h.Live(i.Pins, status.CanaryName)
+	live, err := h.Live(i.Pins, registry.HiddenName)
 	if err != nil {
 		return fmt.Errorf("unload: %w; use --force to unload anyway", err)
 	}

@@ -215,7 +215,7 @@ func (l *AuditLog) write(r *AuditRecord) error {
 	r.redact(l.o.Redact)
 	r.Prev = l.last.Hash
 	b, err := json.Marshal(r)
-	if err == nil && len(b) > maxLine {
+	if err == nil && len(b) > maxRecord {
 		r.lessen()
 		b, err = json.Marshal(r)
 	}

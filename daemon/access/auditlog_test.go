@@ -390,7 +390,7 @@ func TestLongRecord(t *testing.T) {
 	long, zombies := strings.Repeat("\x01", 4094), 4096
 	for n := range maxProcesses {
 		p := api.Outcome{Ref: api.Ref{PID: 5, StartNS: 1 << 50}, Comm: long[:15], Outcome: api.OutcomeKill}
-		if n < 70 { // more than maxLine
+		if n < 70 { // more than maxRecord
 			p.Argv = []string{long}
 			r.Report.LocksHeld = append(r.Report.LocksHeld, api.Lock{Path: long})
 		}
@@ -400,7 +400,7 @@ func TestLongRecord(t *testing.T) {
 	l.Add(r)
 	require.NoError(t, l.Close())
 	b, err := os.ReadFile(path)
-	if err != nil || len(b) > 2*maxLine {
+	if err != nil || len(b) > 2*maxRecord {
 		t.Fatalf("%d bytes: %v", len(b), err)
 	}
 	var got AuditRecord

@@ -14,9 +14,9 @@ import (
 const (
 	// maxProcesses bounds the processes that the report of one record names.
 	maxProcesses = 1024
-	// maxLine bounds a record, in bytes. Members choose their command lines and the paths of
+	// maxRecord bounds a record, in bytes. Members choose their command lines and the paths of
 	// their locks, and could push all other records out of the log.
-	maxLine = 256 << 10
+	maxRecord = 256 << 10
 )
 
 // Decisions of a record.

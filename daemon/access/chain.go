@@ -47,8 +47,8 @@ func ParseChainHead(s string) (ChainHead, error) {
 	return ChainHead{Seq: seq, Hash: strings.ToLower(hash)}, nil
 }
 
-// chainMaxLine bounds a line, in bytes. A record has at most a quarter of it.
-const chainMaxLine = 1 << 20
+// maxLine bounds a line, in bytes. A record has at most a quarter of it.
+const maxLine = 1 << 20
 
 // ChainRecord is what is read of a line.
 type ChainRecord struct {
@@ -76,13 +76,13 @@ const maxBroken = 100
 // Read reads the next file of the log, and calls each for every record.
 func (l *Chain) Read(name string, from io.Reader, each func(ChainRecord)) error {
 	lines := bufio.NewScanner(from)
-	lines.Buffer(nil, chainMaxLine)
+	lines.Buffer(nil, maxLine)
 	lines.Split(whole)
 	for n := 1; lines.Scan(); n++ {
 		l.line(fmt.Sprintf("%s:%d", name, n), lines.Bytes(), each)
 	}
 	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
-		l.wrong("%s: a line of more than %d bytes: no daemon wrote it, and what follows it was not read", name, chainMaxLine)
+		l.wrong("%s: a line of more than %d bytes: no daemon wrote it, and what follows it was not read", name, maxLine)
 	} else if err != nil {
 		return fmt.Errorf("read audit log %s: %w", name, err)
 	}

@@ -29,7 +29,6 @@ type Options struct {
 	Access   *access.Access
 	Enforcer *enforcer.Enforcer
 	Holdings *holdings.Holdings
-	Hidden   func(tracer.SessionInfo) bool // sessions that no user sees
 }
 
 // Acts carries out acts. Its methods may be called from any goroutine.

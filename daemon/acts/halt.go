@@ -128,7 +128,7 @@ func (a *Acts) named(words []string, each bool) ([]tracer.SessionInfo, error) {
 	}))
 	all = slices.DeleteFunc(all, func(s tracer.SessionInfo) bool {
 		live := s.State == tracer.StateActive || s.State == tracer.StateEnding || s.State == tracer.StateCondemned
-		return !live || a.o.Hidden(s) || !Named(&s, words, found) && len(words) > 0
+		return !live || registry.Hidden(s) || !Named(&s, words, found) && len(words) > 0
 	})
 	for _, word := range words {
 		if each && err == nil && !found[word] {

@@ -13,7 +13,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
-	"github.com/lineage-ebpf/lineage/daemon/status"
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -90,7 +89,7 @@ func TestOpenedMeanwhile(t *testing.T) {
 		w.Host.Open = func(tracer.Options) (daemon.Kernel, error) { return &joining{w.K, &join}, nil }
 	})
 	join = sync.OnceFunc(func() {
-		for pid, name := range map[uint32]string{300: "late", 301: status.CanaryName} {
+		for pid, name := range map[uint32]string{300: "late", 301: registry.HiddenName} {
 			d.Add(pid, daemontest.Shell, 1000, "lngtest-late")
 			if _, err := d.K.Create(tracer.SessionSpec{Root: d.K.Proc(pid).Identity, Name: name}); err != nil {
 				t.Error(err)

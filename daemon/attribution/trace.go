@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// marksMaxEnviron bounds how much of an environment is read. A variable beyond that is not found.
-	marksMaxEnviron = 128 << 10
+	// maxTraced bounds how much of an environment is read. A variable beyond that is not found.
+	maxTraced = 128 << 10
 	// readers is how many read at once: a member can delay one of them, by what it does
 	// with its memory.
 	readers = 8
@@ -83,7 +83,7 @@ func (m *Marks) read(ctx context.Context) {
 		case p = <-m.asked:
 		}
 		if buffer == nil {
-			buffer = make([]byte, marksMaxEnviron)
+			buffer = make([]byte, maxTraced)
 		}
 		trace, err := procfs.Bounded(m.o.Proc.Key(p.id.PID), func() (*lineage.Trace, error) { return m.traceOf(p.id, buffer), nil })
 		if errors.Is(err, procfs.ErrStuck) {

@@ -18,18 +18,12 @@ import (
 // ring buffer takes the rest, and counts what it cannot take.
 const maxBatch = 16384
 
-// InboxKernel sends events.
-type InboxKernel interface {
-	Read(ev *tracer.Event) error
-	Flush() error
-}
-
-// Inbox is the events that were read and not yet applied. It has one writer, Ingest,
+// inbox is the events that were read and not yet applied. It has one writer, ingest,
 // and one reader, the registry.
-type Inbox struct {
-	kernel InboxKernel
+type inbox struct {
+	kernel Kernel
 	flush  *flush
-	ready  chan struct{} // something is pending
+	ready  chan struct{} // has an item when take returns events
 
 	mu      sync.Mutex
 	room    *sync.Cond
@@ -37,23 +31,15 @@ type Inbox struct {
 	closed  bool
 }
 
-// NewInbox makes an Inbox.
-func NewInbox(k InboxKernel) *Inbox {
-	b := &Inbox{kernel: k, flush: &flush{begin: k.Flush}, ready: make(chan struct{}, 1)}
+func newInbox(k Kernel) *inbox {
+	b := &inbox{kernel: k, flush: &flush{begin: k.Flush}, ready: make(chan struct{}, 1)}
 	b.room = sync.NewCond(&b.mu)
 	return b
 }
 
-// CatchUp waits until the events that the kernel had sent before are in, and at the
-// latest until ctx is done.
-func (b *Inbox) CatchUp(ctx context.Context) { b.flush.wait(ctx) }
-
-// Ready has an item when Take returns events.
-func (b *Inbox) Ready() <-chan struct{} { return b.ready }
-
-// Ingest reads events until the kernel is closed for reading. The texts of an exec event
+// ingest reads events until the kernel is closed for reading. The texts of an exec event
 // alias the tracer's buffer and are copied here.
-func (b *Inbox) Ingest() error {
+func (b *inbox) ingest() error {
 	var ev tracer.Event
 	for {
 		err := b.kernel.Read(&ev)
@@ -77,7 +63,7 @@ func (b *Inbox) Ingest() error {
 	}
 }
 
-func (b *Inbox) put(ev *tracer.Event) bool {
+func (b *inbox) put(ev *tracer.Event) bool {
 	b.mu.Lock()
 	for len(b.pending) >= maxBatch && !b.closed {
 		b.room.Wait()
@@ -92,8 +78,8 @@ func (b *Inbox) put(ev *tracer.Event) bool {
 	return !closed
 }
 
-// Take returns what is pending and keeps spare, emptied, for the next events.
-func (b *Inbox) Take(spare []tracer.Event) []tracer.Event {
+// take returns what is pending and keeps spare, emptied, for the next events.
+func (b *inbox) take(spare []tracer.Event) []tracer.Event {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	batch := b.pending
@@ -102,8 +88,8 @@ func (b *Inbox) Take(spare []tracer.Event) []tracer.Event {
 	return batch
 }
 
-// Close ends Ingest even if it waits for the reader.
-func (b *Inbox) Close() {
+// close ends ingest even if it waits for the reader.
+func (b *inbox) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.closed = true

@@ -12,7 +12,7 @@ import (
 // TestInboxIsBounded: the reader of the ring waits for the registry, so that a storm
 // fills the kernel's buffer and not our memory, and no event is lost.
 func TestInboxIsBounded(t *testing.T) {
-	b := NewInbox(kerneltest.New())
+	b := newInbox(kerneltest.New())
 	const events = 32 * maxBatch
 	go func() {
 		for n := range uint64(events) {
@@ -22,7 +22,7 @@ func TestInboxIsBounded(t *testing.T) {
 	var spare []tracer.Event
 	for next := uint64(0); next < events; {
 		<-b.ready
-		batch := b.Take(spare)
+		batch := b.take(spare)
 		if len(batch) > maxBatch {
 			t.Fatalf("%d events wait", len(batch))
 		}
@@ -38,13 +38,13 @@ func TestInboxIsBounded(t *testing.T) {
 
 // TestInboxCloses: a writer that waits for room returns when the inbox is closed.
 func TestInboxCloses(t *testing.T) {
-	b := NewInbox(kerneltest.New())
+	b := newInbox(kerneltest.New())
 	for range maxBatch {
 		b.put(&tracer.Event{})
 	}
 	full := make(chan bool)
 	go func() { full <- b.put(&tracer.Event{}) }()
-	b.Close()
+	b.close()
 	if <-full {
 		t.Error("a closed inbox takes events")
 	}

@@ -24,7 +24,7 @@ type loop struct {
 	reads  chan call     // of callers that can wait: see ReadLast
 	done   chan struct{} // closed when Run has returned
 	failed chan error    // why the daemon has to stop
-	inbox  *Inbox
+	inbox  *inbox
 	batch  []tracer.Event
 	run    uintptr // where the code of Run begins
 	// changing: the present call changes the state, which a panic leaves half changed.
@@ -40,7 +40,7 @@ type call struct {
 
 func newLoop(k Kernel) loop {
 	return loop{
-		calls: make(chan call), reads: make(chan call), done: make(chan struct{}), failed: make(chan error, 1), inbox: NewInbox(k),
+		calls: make(chan call), reads: make(chan call), done: make(chan struct{}), failed: make(chan error, 1), inbox: newInbox(k),
 		run: reflect.ValueOf((*Registry).Run).Pointer(),
 	}
 }
@@ -149,6 +149,13 @@ func (p *sampler) pressing() Want {
 	}
 	return WantSome
 }
+
+// HiddenName is the kernel's name of the sessions of self-checks, by which the next daemon
+// recognises them too. No caller can give a session this name.
+const HiddenName = "~canary"
+
+// Hidden reports whether a session, and everything in it, is not shown to any user.
+func Hidden(info tracer.SessionInfo) bool { return info.Name == HiddenName }
 
 // maxHidden is how many hidden sessions are remembered, for their last events.
 const maxHidden = 16

@@ -35,7 +35,8 @@ var ErrStopping = errors.New("the daemon is stopping")
 type Kernel interface {
 	document.Kernel
 	enforcer.Kernel
-	InboxKernel
+	Read(ev *tracer.Event) error
+	Flush() error
 	Features() tracer.Features
 	Lookup(pid uint32) (tracer.Entry, error)
 	Sessions() ([]tracer.SessionInfo, error)
@@ -83,8 +84,6 @@ type Options struct {
 	Proc     procfs.FS
 	Log      zerolog.Logger
 	Graph    lineage.Options
-	// Hidden reports whether a session, and everything in it, is not shown to any user.
-	Hidden func(tracer.SessionInfo) bool
 	Period time.Duration // between two looks
 }
 
@@ -125,9 +124,6 @@ type counts struct {
 
 // New makes a registry; Run is its goroutine.
 func New(o Options) *Registry {
-	if o.Hidden == nil {
-		o.Hidden = func(tracer.SessionInfo) bool { return false }
-	}
 	r := &Registry{
 		o:        o,
 		began:    o.Clock.Boottime(),
@@ -158,7 +154,7 @@ func (r *Registry) view() View { return View{r} }
 func (r *Registry) Attach(hooks ...*Hooks) { r.hooks = append(r.hooks, hooks...) }
 
 func (r *Registry) drain() {
-	r.loop.batch = r.loop.inbox.Take(r.loop.batch)
+	r.loop.batch = r.loop.inbox.take(r.loop.batch)
 	if len(r.loop.batch) == 0 {
 		return
 	}
@@ -265,7 +261,7 @@ func (r *Registry) Run(ctx context.Context) {
 			select {
 			case <-ctx.Done():
 				return
-			case <-r.loop.inbox.Ready():
+			case <-r.loop.inbox.ready:
 			case c = <-r.loop.calls:
 			case c = <-r.loop.reads:
 			}
@@ -282,14 +278,14 @@ func (r *Registry) Run(ctx context.Context) {
 func (r *Registry) Done() <-chan struct{} { return r.loop.done }
 
 // Ingest reads events until the kernel is closed for reading.
-func (r *Registry) Ingest() error { return r.loop.inbox.Ingest() }
+func (r *Registry) Ingest() error { return r.loop.inbox.ingest() }
 
 // CloseIngest ends Ingest even if it waits for Run.
-func (r *Registry) CloseIngest() { r.loop.inbox.Close() }
+func (r *Registry) CloseIngest() { r.loop.inbox.close() }
 
 // CatchUp waits until the events that the kernel had sent before are applied, and at
 // the latest until ctx is done.
-func (r *Registry) CatchUp(ctx context.Context) { r.loop.inbox.CatchUp(ctx) }
+func (r *Registry) CatchUp(ctx context.Context) { r.loop.inbox.flush.wait(ctx) }
 
 // Fail reports an error after which the daemon must stop. Only the first one counts.
 func (r *Registry) Fail(err error) { r.loop.fail(err) }

@@ -158,7 +158,7 @@ func (p *sampler) look(done *Resync, period bool) error {
 		return fmt.Errorf("list sessions: %w", err)
 	}
 	p.census.begin(infos)
-	infos = slices.DeleteFunc(infos, r.o.Hidden)
+	infos = slices.DeleteFunc(infos, Hidden)
 	wanted, err := Change(r, func(t Tx) (Want, error) { return t.wanted(), nil })
 	if err != nil {
 		return err

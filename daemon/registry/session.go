@@ -169,7 +169,7 @@ func (r *Registry) sessionOf(id tracer.SessionID) *Session {
 		r.AskResync(CauseMember)
 		return nil
 	}
-	if r.o.Hidden(info) {
+	if Hidden(info) {
 		r.canaries.add(id)
 		return nil
 	}

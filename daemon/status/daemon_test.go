@@ -140,10 +140,10 @@ func TestSelfCheckSweeps(t *testing.T) {
 	defer left.Close()
 	root, err := k.Identify(uint32(left.PID()))
 	require.NoError(t, err)
-	_, err = k.Create(tracer.SessionSpec{Root: root, Name: status.CanaryName})
+	_, err = k.Create(tracer.SessionSpec{Root: root, Name: registry.HiddenName})
 	require.NoError(t, err)
 	require.NoError(t, k.Close())
-	if live, err := tracer.Live(dir, status.CanaryName); live != 0 || err != nil {
+	if live, err := tracer.Live(dir, registry.HiddenName); live != 0 || err != nil {
 		t.Errorf("it counts as a live session: %d, %v", live, err)
 	}
 	served := daemontest.Real{Dir: dir, Options: daemon.Options{Canary: canaryCommand}}
@@ -180,7 +180,7 @@ func TestSelfCheckFails(t *testing.T) {
 // streams it, so that an ephemeral daemon may exit too.
 func TestCanaryIsHidden(t *testing.T) {
 	w := daemontest.New(t)
-	id, err := w.K.Create(tracer.SessionSpec{Root: w.K.Proc(daemontest.Root).Identity, Name: status.CanaryName})
+	id, err := w.K.Create(tracer.SessionSpec{Root: w.K.Proc(daemontest.Root).Identity, Name: registry.HiddenName})
 	require.NoError(t, err)
 	w.K.Fork(daemontest.Root, 200, "lngtest-canary")
 	w.Resync(registry.CauseRequest)
@@ -225,5 +225,5 @@ func raw(t *testing.T, socket, method, path string) (int, string) {
 func TestNoNameLikeTheCanarys(t *testing.T) {
 	w := daemontest.New(t)
 	w.Add(100, daemontest.Root, 0, "lngtest-root")
-	w.Do("root", "POST", "/v1/sessions", api.NewSession{Root: api.Ref{PID: 100}, Name: status.CanaryName}).Refused(api.CodeBadRequest)
+	w.Do("root", "POST", "/v1/sessions", api.NewSession{Root: api.Ref{PID: 100}, Name: registry.HiddenName}).Refused(api.CodeBadRequest)
 }

@@ -26,13 +26,6 @@ const (
 	askPause  = 5 * time.Millisecond
 )
 
-// CanaryName is the kernel's name of the sessions of self-checks, by which the next daemon
-// recognises them too. No caller can give a session this name.
-const CanaryName = "~canary"
-
-// HiddenCanary reports whether a session belongs to a check.
-func HiddenCanary(info tracer.SessionInfo) bool { return info.Name == CanaryName }
-
 // CheckOptions of New.
 type CheckOptions struct {
 	registry.Ground
@@ -142,7 +135,7 @@ func (c *Check) try(ctx context.Context) error {
 	}
 	id, err := c.Kernel.Create(tracer.SessionSpec{
 		// Whatever happens to this daemon, the kernel ends it.
-		Root: root, Owner: c.Self, Name: CanaryName, MaxLifetime: CanaryLimit,
+		Root: root, Owner: c.Self, Name: registry.HiddenName, MaxLifetime: CanaryLimit,
 	})
 	if err != nil {
 		return fmt.Errorf("open the canary's session: %w", err)
@@ -228,7 +221,7 @@ func (c *Check) sweep() error {
 		return err
 	}
 	for _, info := range infos {
-		if HiddenCanary(info) {
+		if registry.Hidden(info) {
 			err = errors.Join(err, c.end(c.ender(), info.ID))
 		}
 	}

@@ -68,7 +68,7 @@ func checker(t *testing.T) (*Check, *learning) {
 	}
 	f := registrytest.New(t, func(o *registry.Options) {
 		k.Kernel, o.Kernel = o.Kernel.(*kerneltest.Kernel), k
-		o.Clock.Monotonic, o.Clock.Clock, o.Proc, o.Hidden = now, time.Now, "/proc", HiddenCanary
+		o.Clock.Monotonic, o.Clock.Clock, o.Proc = now, time.Now, "/proc"
 	})
 	f.Run()
 	f.Ingest()
@@ -117,7 +117,7 @@ func TestCheck(t *testing.T) {
 func TestLacks(t *testing.T) {
 	check, k := checker(t)
 	k.Identify(100)
-	id, err := k.Create(tracer.SessionSpec{Root: k.Proc(100).Identity, Name: CanaryName})
+	id, err := k.Create(tracer.SessionSpec{Root: k.Proc(100).Identity, Name: registry.HiddenName})
 	require.NoError(t, err)
 	k.Fork(100, 101, "middle")
 	k.Fork(101, 102, "orphan")

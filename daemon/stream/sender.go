@@ -21,7 +21,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
-	"github.com/lineage-ebpf/lineage/daemon/system"
 )
 
 // WriteSize is how much a stream gathers before it writes, in bytes; one line may be
@@ -116,7 +115,7 @@ func (s *Sender) Flush() bool {
 		return true
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		s.tally.Dropped.Add(1)
-		s.log.Warn().Uint32(system.KeyPID, s.caller.ID.PID).Uint32(system.KeyUID, s.caller.UID).Msg("reader disconnected: it did not read")
+		s.log.Warn().EmbedObject(s.caller).Msg("reader disconnected: it did not read")
 	}
 	return false // else it disconnected
 }

@@ -54,8 +54,8 @@ func (h Host) build(p parts, o Options) *Service {
 		Options: ruled, Steward: steward, Sockets: h.Sockets, Files: files, Self: p.self,
 	})
 	held := holdings.New(holdings.Options{
-		Registry: reg, Kernel: k, Proc: h.Proc, Clock: h.Clock, Origins: []holdings.Origin{steward.Origin, s.Attribution.Origin},
-		PortsWait: func() time.Duration { return r.Policy().Wait.Ports.Std() }, Every: h.HeldPeriod, Log: log,
+		Ground: ground, Origins: []holdings.Origin{steward.Origin, s.Attribution.Origin},
+		PortsWait: func() time.Duration { return r.Policy().Wait.Ports.Std() }, Every: h.HeldPeriod,
 	})
 	s.selfCheck = status.NewCheck(status.CheckOptions{
 		Ground: ground, Command: o.Canary, Every: r.Started().Daemon.SelfCheck.Std(), Self: p.self,
@@ -65,7 +65,7 @@ func (h Host) build(p parts, o Options) *Service {
 	archive := history.NewArchive(s.Recorder, s.Access)
 	find := lookup.New(lookup.Options{Ground: ground, Access: s.Access, Containers: containers})
 	lines := stream.Lines{
-		Heartbeat: h.Limits.Heartbeat, Stopping: s.stopping, Clock: h.Clock, Tally: &stream.Tally{}, Log: log,
+		Ground: ground, Find: find, Heartbeat: h.Limits.Heartbeat, Stopping: s.stopping, Tally: &stream.Tally{},
 	}
 	started := time.Now().UTC()
 	s.status = status.New(status.Options{
@@ -79,7 +79,7 @@ func (h Host) build(p parts, o Options) *Service {
 		status.Failing("privileges were not given up", func() error { return s.start.CapabilitiesErr }),
 		status.Failing("capabilities are missing", func() error { return s.start.Lacking }),
 	)
-	claims := attribution.NewMarks(attribution.MarksOptions{Ground: ground, Policy: r.Policy})
+	claims := attribution.NewMarks(ground, r.Policy)
 	does := acts.New(acts.Options{
 		Ground: ground, Find: find, Access: s.Access, Enforcer: e, Holdings: held,
 	})
@@ -88,12 +88,12 @@ func (h Host) build(p parts, o Options) *Service {
 		Ground: ground, Memory: p.commands, HostKeys: filepath.Join(files, "etc/ssh"), Policy: r.Policy, BootID: p.bootID,
 		Find: find, Archive: archive, Access: s.Access, Acts: does, Keep: keeper, Stopping: s.stopping,
 	})
-	feed := stream.NewFeed(stream.FeedOptions{Lines: lines, Registry: reg, Find: find, Status: s.status.Watched})
+	feed := stream.NewFeed(stream.FeedOptions{Lines: lines, Status: s.status.Watched})
 	s.API = httpapi.New(httpapi.Options{
 		Ground: ground, Access: s.Access, Enforcer: e, Find: find, Archive: archive, Holdings: held,
 		Acts: does, Marks: claims,
 		Events: stream.NewEvents(stream.EventsOptions{
-			Lines: lines, Registry: reg, Ring: s.Ring, Find: find, Archive: archive, BootID: p.bootID, Version: o.Version, Started: started,
+			Lines: lines, Ring: s.Ring, Archive: archive, BootID: p.bootID, Version: o.Version, Started: started,
 		}),
 		Feed: feed, Status: s.status, Metrics: system.MetricsHandler(s.status.Snapshot), Rules: r, Steward: steward, Attribution: s.Attribution,
 		SelfCheck: s.selfCheck, Keeper: keeper, Signed: orders, Version: o.Version, Send: h.Limits.Send, Stall: h.Limits.Stall, Managed: h.Manager.Present,

@@ -9,7 +9,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/attribution"
 	"github.com/lineage-ebpf/lineage/daemon/history"
-	"github.com/lineage-ebpf/lineage/daemon/holdings"
 	"github.com/lineage-ebpf/lineage/daemon/httpapi"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
@@ -74,7 +73,6 @@ type Service struct {
 
 // Kernel is what the daemon needs of the tracer; *tracer.Tracer has it.
 type Kernel interface {
-	holdings.Kernel
 	registry.Kernel
 	Protect(pid uint32) error
 	Unprotect(id tracer.Identity) error

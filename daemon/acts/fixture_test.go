@@ -51,7 +51,7 @@ func newStage(t *testing.T) *stage {
 	f := registrytest.New(t, func(o *registry.Options) { k.Kernel, o.Kernel = o.Kernel.(*kerneltest.Kernel), k })
 	f.Run()
 	f.Ingest()
-	s := &stage{t, k, New(Options{Ground: registry.Ground{Registry: f.R, Kernel: k}}), f.Session(100, 1000).ID()}
+	s := &stage{t, k, New(Options{Ground: f.Ground()}), f.Session(100, 1000).ID()}
 	for _, p := range []struct{ creator, pid uint32 }{{100, 101}, {101, 102}, {100, 105}} {
 		k.Fork(p.creator, p.pid, "lngtest-member")
 	}

@@ -39,22 +39,23 @@ const (
 	maxSteps = 16
 )
 
-// MarksOptions are what Marks depend on.
-type MarksOptions struct {
-	registry.Ground
-	Policy func() *policy.Policy
-}
-
 // Marks are the claims of all sessions. Mark may be called from any goroutine.
 type Marks struct {
-	o     MarksOptions
-	books map[tracer.SessionID]*book // of the registry's goroutine
-	traces
+	registry.Ground
+	policy func() *policy.Policy
+	asked  chan program // children of agents that have executed their first program
+
+	// These are of the registry's goroutine.
+	books  map[tracer.SessionID]*book
+	unread map[tracer.Identity]bool // children of agents that have executed none yet
 }
 
 // NewMarks makes Marks; attach its hooks.
-func NewMarks(o MarksOptions) *Marks {
-	return &Marks{o: o, books: make(map[tracer.SessionID]*book), traces: newTraces()}
+func NewMarks(g registry.Ground, policy func() *policy.Policy) *Marks {
+	return &Marks{
+		Ground: g, policy: policy, asked: make(chan program, maxWait),
+		books: make(map[tracer.SessionID]*book), unread: make(map[tracer.Identity]bool),
+	}
 }
 
 // book is what was reported in one session. It belongs to the registry's goroutine.
@@ -92,7 +93,7 @@ func (m *Marks) Hooks() *registry.Hooks {
 
 // describe notes that a session, or one in it, is not idle: a call is open, or was a while ago.
 func (m *Marks) describe(_ registry.View, _ *registry.Session, d *document.Session) {
-	now := m.o.Clock.Boottime()
+	now := m.Clock.Boottime()
 	for _, id := range d.Family {
 		switch b := m.books[id]; {
 		case b == nil:
@@ -202,7 +203,7 @@ func fits(text string, most int) bool {
 // Mark notes that a call begins or ends, of an agent that is the caller or its ancestor. The
 // caller is a member.
 func (m *Marks) Mark(c access.Caller, agent tracer.Identity, q *api.MarkRequest) (*api.Mark, error) {
-	return registry.Change(m.o.Registry, func(t registry.Tx) (*api.Mark, error) { return m.mark(t, c, agent, q) })
+	return registry.Change(m.Registry, func(t registry.Tx) (*api.Mark, error) { return m.mark(t, c, agent, q) })
 }
 
 // Agent finds the process that a request names, if it is the caller or has started it, with
@@ -211,7 +212,7 @@ func (m *Marks) Mark(c access.Caller, agent tracer.Identity, q *api.MarkRequest)
 func (m *Marks) Agent(c access.Caller, named api.Ref) (agent tracer.Identity, ok bool) {
 	agent = c.ID
 	for range maxSteps {
-		e, err := m.o.Kernel.Lookup(agent.PID)
+		e, err := m.Kernel.Lookup(agent.PID)
 		if err != nil || e.Identity != agent || e.Session != c.Member {
 			break
 		}
@@ -229,7 +230,7 @@ func (m *Marks) mark(t registry.Tx, caller access.Caller, agent tracer.Identity,
 	if s == nil || s.Closed() {
 		return nil, api.NewError(api.CodeNotFound, fmt.Sprintf("session %v not found", id), "")
 	}
-	now := m.o.Clock.Boottime()
+	now := m.Clock.Boottime()
 	b := m.book(id)
 	if !b.limit.AllowN(time.Unix(0, int64(now)), 1) {
 		return nil, api.NewError(api.CodeTooMany, fmt.Sprintf("more than %d marks a second in session %v", perSecond, id), "")

@@ -59,7 +59,7 @@ func (m *Marks) share(v registry.View, id tracer.SessionID) {
 // rejoin makes the members of a session share its open calls, so that they learn of their ends. A
 // member may have been written before the end of its call: then no end is known but that it has been.
 func (m *Marks) rejoin(v registry.View, id tracer.SessionID, open []*lineage.Call) {
-	now := m.o.Clock.Boottime()
+	now := m.Clock.Boottime()
 	for member := range v.Graph().Members(id) {
 		claim, _ := v.Graph().Claim(member)
 		if claim == nil {

@@ -27,26 +27,15 @@ const (
 	maxBorn = 4096 // children of agents that have not executed a program yet
 )
 
-// traces read the variable TRACEPARENT of the children of agents, once for each, when it executes
-// its first program.
-type traces struct {
-	unread map[tracer.Identity]bool // of the registry's goroutine
-	asked  chan program
-}
-
 // program is a process that has executed its first program.
 type program struct {
 	id      tracer.Identity
 	session tracer.SessionID
 }
 
-func newTraces() traces {
-	return traces{make(map[tracer.Identity]bool), make(chan program, maxWait)}
-}
-
 // born notes the child of an agent: of the session's root, or of a process named by marks.
 func (m *Marks) born(s *registry.Session, b *book, ev *tracer.Event) {
-	if !m.o.Policy().AcceptsTrace() || ev.Creator != s.Info().Root && !b.named(ev.Creator) {
+	if !m.policy().AcceptsTrace() || ev.Creator != s.Info().Root && !b.named(ev.Creator) {
 		return
 	}
 	if len(m.unread) == maxBorn {
@@ -65,10 +54,10 @@ func (m *Marks) execed(_ registry.View, _ *registry.Session, ev *tracer.Event) {
 	system.Offer(m.asked, program{ev.Process, ev.Session})
 }
 
-// Run reads until ctx is done. It does not wait for a reader that a member delays.
+// Run reads the variable TRACEPARENT of the children of agents, once for each, until ctx is done. It does not wait for a reader that a member delays.
 func (m *Marks) Run(ctx context.Context) {
 	for range readers {
-		go m.o.Registry.Guard(func() { m.read(ctx) })
+		go m.Registry.Guard(func() { m.read(ctx) })
 	}
 	<-ctx.Done()
 }
@@ -85,14 +74,14 @@ func (m *Marks) read(ctx context.Context) {
 		if buffer == nil {
 			buffer = make([]byte, maxTraced)
 		}
-		trace, err := procfs.Bounded(m.o.Proc.Key(p.id.PID), func() (*lineage.Trace, error) { return m.traceOf(p.id, buffer), nil })
+		trace, err := procfs.Bounded(m.Proc.Key(p.id.PID), func() (*lineage.Trace, error) { return m.traceOf(p.id, buffer), nil })
 		if errors.Is(err, procfs.ErrStuck) {
 			buffer = nil // it may still be written to
 		}
 		if trace == nil {
 			continue
 		}
-		err = m.o.Registry.Update(func(t registry.Tx) {
+		err = m.Registry.Update(func(t registry.Tx) {
 			c := &lineage.Claim{Trace: *trace}
 			if claim, _ := t.Graph().Claim(p.id); claim != nil {
 				c.Calls = claim.Calls
@@ -107,7 +96,7 @@ func (m *Marks) read(ctx context.Context) {
 
 // claim changes what is claimed of a process, and of what has that from it.
 func (m *Marks) claim(t registry.Tx, p program, c *lineage.Claim) {
-	ev := tracer.Event{Type: tracer.EventTrace, Time: m.o.Clock.Boottime(), Process: p.id, Session: p.session, Claim: c}
+	ev := tracer.Event{Type: tracer.EventTrace, Time: m.Clock.Boottime(), Process: p.id, Session: p.session, Claim: c}
 	if n, known := t.Graph().Node(p.id); known {
 		ev.Comm = n.Comm
 		t.Apply([]tracer.Event{ev})
@@ -117,7 +106,7 @@ func (m *Marks) claim(t registry.Tx, p program, c *lineage.Claim) {
 // traceOf reads the variable of a process, nil if it has no valid one. Nothing else of its environment
 // is kept.
 func (m *Marks) traceOf(id tracer.Identity, buffer []byte) *lineage.Trace {
-	f, err := os.Open(m.o.Proc.Path(id.PID, "environ"))
+	f, err := os.Open(m.Proc.Path(id.PID, "environ"))
 	if err != nil {
 		return nil
 	}
@@ -126,7 +115,7 @@ func (m *Marks) traceOf(id tracer.Identity, buffer []byte) *lineage.Trace {
 	defer clear(buffer[:n])
 	t, ok := ParseTrace(variable(buffer[:n], "TRACEPARENT"))
 	// The file was opened by PID: was it still this process?
-	if now, err := m.o.Kernel.Identify(id.PID); !ok || err != nil || now != id {
+	if now, err := m.Kernel.Identify(id.PID); !ok || err != nil || now != id {
 		return nil
 	}
 	t.From = id

@@ -26,7 +26,7 @@ func TestAcceptedOnly(t *testing.T) {
 		if accepted {
 			p.Trace = "accept"
 		}
-		m := NewMarks(MarksOptions{Policy: func() *policy.Policy { return p }})
+		m := NewMarks(registry.Ground{}, func() *policy.Policy { return p })
 		child := tracer.Event{Process: tracer.Identity{PID: 2}}
 		m.born(new(registry.Session), nil, &child) // by the session's root
 		m.execed(registry.View{}, nil, &child)
@@ -42,7 +42,7 @@ func TestBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := policy.Default()
 		p.Trace = "accept"
-		m, s := NewMarks(MarksOptions{Policy: func() *policy.Policy { return p }}), new(registry.Session)
+		m, s := NewMarks(registry.Ground{}, func() *policy.Policy { return p }), new(registry.Session)
 		child := tracer.Event{}
 		for n := range uint32(3 * maxBorn) {
 			child.Process.PID = n + 2
@@ -145,7 +145,7 @@ func TestEnvironment(t *testing.T) {
 	} {
 		t.Run(tt.what, func(t *testing.T) {
 			procfstest.Files(t, proc.Path(7, ""), map[string]string{"environ": strings.Join(tt.environ, "\x00") + "\x00"})
-			m := Marks{o: MarksOptions{Ground: registry.Ground{Proc: proc, Kernel: holder{now: tt.now}}}}
+			m := Marks{Ground: registry.Ground{Proc: proc, Kernel: holder{now: tt.now}}}
 			got := m.traceOf(id, buffer)
 			if (got != nil) != tt.ok || tt.ok && (got.From != id || fmt.Sprintf("%x", got.ID) != traceparent[3:35]) {
 				t.Errorf("%+v", got)

@@ -29,7 +29,7 @@ func TestWeigh(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := registrytest.New(t)
-			a := New(Options{Options: rules.Options{Ground: registry.Ground{Kernel: f.K, Registry: f.R}}})
+			a := New(Options{Options: rules.Options{Ground: f.Ground()}})
 			f.Run()
 			s, companion := f.Session(100, 1000), f.Session(200, 1000)
 			for i := range c.found {
@@ -53,7 +53,7 @@ func TestWeigh(t *testing.T) {
 // session: what was put into the container and has not execed yet would be held beside that session for ever.
 func TestGroupOfContainer(t *testing.T) {
 	f := registrytest.New(t)
-	a := New(Options{Options: rules.Options{Ground: registry.Ground{Kernel: f.K, Registry: f.R}}})
+	a := New(Options{Options: rules.Options{Ground: f.Ground()}})
 	f.Run()
 	c := claimant{brokered: brokered{UIDs: []uint32{1000}}, info: f.Session(100, 1000).Info()}
 	f.K.Advance(time.Second)

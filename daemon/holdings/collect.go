@@ -65,7 +65,7 @@ func (h *Holdings) found(id tracer.SessionID, now Held, began uint64) {
 }
 
 // members names the live members of sessions, one in a nested session twice.
-func members(k Kernel, sessions map[tracer.SessionID]bool) (ids []tracer.Identity, err error) {
+func members(k registry.Kernel, sessions map[tracer.SessionID]bool) (ids []tracer.Identity, err error) {
 	for id := range sessions {
 		err = errors.Join(err, k.Snapshot(id, func(p *tracer.Process) error {
 			if !p.Dead && !p.Zombie {
@@ -93,7 +93,7 @@ func (h *Holdings) freed(ctx context.Context, ports []Port) Freed {
 }
 
 // stillOpen returns those of the ports that only the kernel reported, and that are open.
-func stillOpen(k Kernel, ports []Port) (open []Port, err error) {
+func stillOpen(k registry.Kernel, ports []Port) (open []Port, err error) {
 	reported := slices.DeleteFunc(slices.Clone(ports), func(p Port) bool { return p.Looked() })
 	if len(reported) == 0 {
 		return nil, nil

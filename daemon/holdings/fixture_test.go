@@ -28,7 +28,7 @@ type fixture struct {
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	r := registrytest.New(t, func(o *registry.Options) { o.Proc = "/proc" })
-	h := New(Options{Registry: r.R, Kernel: r.K, Proc: r.Proc, Clock: r.Clock, Every: time.Millisecond, Log: r.Log, PortsWait: policy.Default().Wait.Ports.Std})
+	h := New(Options{Ground: r.Ground(), Every: time.Millisecond, PortsWait: policy.Default().Wait.Ports.Std})
 	r.R.Attach(h.Hooks())
 	r.Run()
 	return &fixture{t, h, r.K, r}

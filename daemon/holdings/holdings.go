@@ -12,8 +12,6 @@ import (
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/lineage/memory"
 	"github.com/lineage-ebpf/lineage/tracer"
-	"github.com/lineage-ebpf/lineage/tracer/procfs"
-	"github.com/rs/zerolog"
 )
 
 const (
@@ -23,27 +21,16 @@ const (
 	maxMemory = 8 << 20
 )
 
-// Kernel is what is needed of the tracer.
-type Kernel interface {
-	Identify(pid uint32) (tracer.Identity, error)
-	Snapshot(session tracer.SessionID, each func(*tracer.Process) error) error
-	Listeners(each func(*tracer.Event)) error
-}
-
 // Origin is the session from which the processes of another one were handed over, 0: none. It is
 // called in the registry's goroutine.
 type Origin func(registry.View, *registry.Session) tracer.SessionID
 
 // Options of New.
 type Options struct {
-	Registry  *registry.Registry
-	Kernel    Kernel
-	Proc      procfs.FS
-	Clock     registry.Clock
+	registry.Ground
 	Origins   []Origin
 	PortsWait func() time.Duration // how long the receipt of an empty session waits for its ports
 	Every     time.Duration        // between two looks; default 2 s
-	Log       zerolog.Logger
 }
 
 // Holdings keeps up with what sessions hold.

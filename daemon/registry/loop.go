@@ -85,18 +85,13 @@ func (l *loop) answer(c call) bool {
 	p := procfs.CatchPanic(c.f)
 	c.ran <- p
 	if p != nil && l.changing {
-		l.fail(fmt.Errorf("%w: %v", errPanic, p.Value))
+		system.Offer(l.failed, fmt.Errorf("%w: %v", errPanic, p.Value))
 		return false
 	}
 	return true
 }
 
 var errPanic = errors.New("a panic in the daemon; it has to start again")
-
-// fail keeps the first error.
-func (l *loop) fail(err error) {
-	system.Offer(l.failed, err)
-}
 
 // inRun reports whether this goroutine is Run's, by its stack.
 func (l *loop) inRun() bool {

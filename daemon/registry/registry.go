@@ -49,6 +49,7 @@ type Kernel interface {
 	Counters() (map[string]uint64, error)
 	RecursionMisses() (map[string]uint64, error)
 	OpenMissedAgents() (int, error)
+	Listeners(each func(*tracer.Event)) error
 	Halted() tracer.Halt
 	SetTerms(id tracer.SessionID, spec tracer.SessionSpec) error
 	SetAgents(agents []tracer.Agent) error
@@ -84,7 +85,7 @@ type Options struct {
 	Proc     procfs.FS
 	Log      zerolog.Logger
 	Graph    lineage.Options
-	Period time.Duration // between two looks
+	Period   time.Duration // between two looks
 }
 
 // Registry holds the graph and the sessions, in one goroutine: the comments on its fields
@@ -288,7 +289,7 @@ func (r *Registry) CloseIngest() { r.loop.inbox.close() }
 func (r *Registry) CatchUp(ctx context.Context) { r.loop.inbox.flush.wait(ctx) }
 
 // Fail reports an error after which the daemon must stop. Only the first one counts.
-func (r *Registry) Fail(err error) { r.loop.fail(err) }
+func (r *Registry) Fail(err error) { system.Offer(r.loop.failed, err) }
 
 // Failed has the first error that was reported with Fail.
 func (r *Registry) Failed() <-chan error { return r.loop.failed }

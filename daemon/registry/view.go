@@ -28,7 +28,6 @@ type Graph interface {
 	ByPID(pid uint32) (lineage.ID, bool)
 	Claim(id lineage.ID) (c *lineage.Claim, creator lineage.ID)
 	Container(id lineage.ID) *lineage.Container
-	Ancestry(id lineage.ID) []lineage.Edge
 	Tree(all bool, sessions ...lineage.SessionID) []lineage.Branch
 	Count(session lineage.SessionID) lineage.Count
 	Members(session lineage.SessionID) iter.Seq[lineage.ID]

@@ -20,13 +20,11 @@ import (
 // EventsOptions are what the streams of events depend on.
 type EventsOptions struct {
 	Lines
-	Registry *registry.Registry
-	Ring     *history.Ring
-	Find     *lookup.Finder
-	Archive  *history.Archive
-	BootID   string
-	Version  string
-	Started  time.Time
+	Ring    *history.Ring
+	Archive *history.Archive
+	BootID  string
+	Version string
+	Started time.Time
 }
 
 // Events streams the events of the daemon to any number of readers.

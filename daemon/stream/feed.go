@@ -9,7 +9,6 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
-	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -26,9 +25,7 @@ const (
 // FeedOptions are what a [Feed] depends on.
 type FeedOptions struct {
 	Lines
-	Registry *registry.Registry
-	Find     *lookup.Finder
-	Status   func(registry.View) api.WatchStatus // what a status line shows
+	Status func(registry.View) api.WatchStatus // what a status line shows
 }
 
 // Feed keeps the view up to date while it has readers. Its cost depends on what

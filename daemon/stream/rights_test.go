@@ -56,7 +56,7 @@ func newStage(t *testing.T) *stage {
 	ring := history.NewRing(1, history.RingSize)
 	recorder := history.NewRecorder(history.Options{Ground: f.Ground(), Ring: ring, Journal: j, Boot: thisBoot})
 	s.e = NewEvents(EventsOptions{
-		Lines: Lines{Clock: f.Clock, Tally: &Tally{}, Log: f.Log}, Registry: f.R, Ring: ring, BootID: thisBoot,
+		Lines: Lines{Ground: f.Ground(), Tally: &Tally{}}, Ring: ring, BootID: thisBoot,
 		Archive: history.NewArchive(recorder, nil),
 	})
 	return s

@@ -20,6 +20,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/history"
+	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 )
 
@@ -38,11 +39,11 @@ type Tally struct {
 
 // Lines is what the streams of a daemon have in common.
 type Lines struct {
+	registry.Ground
+	Find      *lookup.Finder
 	Heartbeat time.Duration
 	Stopping  <-chan struct{} // closed when streams have to end
-	Clock     registry.Clock
 	Tally     *Tally
-	Log       zerolog.Logger
 }
 
 // Sender sends the lines of a stream to one reader.

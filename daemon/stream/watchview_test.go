@@ -33,7 +33,7 @@ type gallery struct {
 func newGallery(tb testing.TB, options lineage.Options) *gallery {
 	r := registrytest.New(tb, func(o *registry.Options) { o.Graph = options })
 	f := NewFeed(FeedOptions{
-		Lines: Lines{Clock: r.Clock}, Registry: r.R,
+		Lines: Lines{Ground: r.Ground()},
 		Status: func(v registry.View) api.WatchStatus {
 			return api.WatchStatus{Lost: v.Lost(), Forks: v.Forks(), Live: v.Graph().Stats().Live}
 		},

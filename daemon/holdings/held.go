@@ -258,7 +258,7 @@ func (c *collection) file(d *descriptor, id tracer.Identity) error {
 			return nil
 		}
 	}
-	if lockFile(d.link) {
+	if strings.HasSuffix(d.link, ".lock") { // others take it as a lock while it exists, such as git's index.lock
 		c.lock(Lock{Kind: "file", Path: memory.ShortPath(d.link), Holder: id})
 	}
 	return nil
@@ -276,10 +276,6 @@ func (c *collection) lock(l Lock) {
 		c.Locks = append(c.Locks, l)
 	}
 }
-
-// lockFile reports whether others take a file of this name as a lock while it exists,
-// such as git's index.lock.
-func lockFile(path string) bool { return strings.HasSuffix(path, ".lock") }
 
 // networks finds out which of the sockets listen, in the namespaces of their holders,
 // in our own and in the host's: a socket stays where it was made.

@@ -60,7 +60,7 @@ func (h *Holdings) close(v registry.View, k *socket, at uint64) {
 			continue
 		}
 		if its.sockets.close(k, at) && v.Session(id).Info().State == tracer.StateActive {
-			its.sockets.tidy(at)
+			its.sockets.closed = slices.DeleteFunc(its.sockets.closed, func(k *socket) bool { return k.closed+uint64(lately) < at })
 			its.unport(&k.port)
 		}
 		v.Changed(id)

@@ -59,11 +59,6 @@ func (s *sockets) close(k *socket, at uint64) bool {
 	return true
 }
 
-// tidy forgets the sockets that were closed long before a time.
-func (s *sockets) tidy(now uint64) {
-	s.closed = slices.DeleteFunc(s.closed, func(k *socket) bool { return k.closed+uint64(lately) < now })
-}
-
 // isOpen reports whether a socket is open at that port.
 func (s *sockets) isOpen(p *Port) bool {
 	for _, k := range s.open {

@@ -12,7 +12,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/acts"
-	"github.com/lineage-ebpf/lineage/daemon/lookup"
 )
 
 // maxWait bounds ?wait=.
@@ -24,7 +23,7 @@ type acting Options
 // postPlan shows what an end would do. It sends nothing.
 func (h *acting) postPlan(w http.ResponseWriter, r *http.Request, c access.Caller, _ *struct{}) error {
 	d, err := h.Acts.PlanSession(r.Context(), r.PathValue("s"), c)
-	if lookup.IsNotFound(err) {
+	if api.IsNotFound(err) {
 		p, err := h.Archive.Find(r.Context(), r.PathValue("s"), c, access.Read, err)
 		if err != nil {
 			return err
@@ -50,7 +49,7 @@ func (h *acting) postEnd(w http.ResponseWriter, r *http.Request, c access.Caller
 		return api.NewError(api.CodeBadRequest, "call is of a process: end what its agent started in it", "")
 	}
 	report, err := h.Acts.EndSession(r.PathValue("s"), order)
-	if report == nil && (err == nil || lookup.IsNotFound(err)) {
+	if report == nil && (err == nil || api.IsNotFound(err)) {
 		return h.receipt(w, r, c, access.End, err)
 	}
 	return send(w, http.StatusAccepted, report, err)
@@ -80,7 +79,7 @@ func (h *acting) receipt(w http.ResponseWriter, r *http.Request, c access.Caller
 		if err == nil && report.Verdict == "" && verb == access.Read {
 			status = http.StatusAccepted
 		}
-		if lookup.IsNotFound(err) {
+		if api.IsNotFound(err) {
 			report, err = h.Archive.Report(r.Context(), word, c, verb, err)
 		}
 		return send(w, status, report, err)
@@ -125,7 +124,7 @@ func (h *acting) getReport(w http.ResponseWriter, r *http.Request, c access.Call
 	if r.Context().Err() != nil {
 		return nil // the caller has gone
 	}
-	if err != nil && !lookup.IsNotFound(err) {
+	if err != nil && !api.IsNotFound(err) {
 		return err
 	}
 	return h.receipt(w, r, c, access.Read, err)

@@ -104,7 +104,7 @@ func (h *sessions) saved(v registry.View, x *registry.Session) tracer.SessionID 
 // nil if memory's answer is to be sent.
 func (h *sessions) past(r *http.Request, saved tracer.SessionID, c access.Caller, err error) (*history.Past, error) {
 	switch {
-	case lookup.IsNotFound(err):
+	case api.IsNotFound(err):
 		return h.Archive.Find(r.Context(), r.PathValue("s"), c, access.Read, err)
 	case err == nil && saved != 0:
 		return h.Archive.Session(r.Context(), saved, c), nil

@@ -184,13 +184,6 @@ func (f *Finder) Collect(ctx context.Context) (limited context.Context, done fun
 	return limited, func() { cancel(); <-f.reading }, nil
 }
 
-// IsNotFound reports whether err means that memory has no such session; the history may
-// have it.
-func IsNotFound(err error) bool {
-	e, ok := errors.AsType[*api.Error](err)
-	return ok && e.Code == api.CodeNotFound
-}
-
 // IsForgotten reports whether err means that memory has no such process, or another one
 // with its PID; the history may have it.
 func IsForgotten(err error) bool {

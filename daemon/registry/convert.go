@@ -7,8 +7,8 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// EventOf is a kernel event as the graph takes it. Its texts alias those of ev.
-func EventOf(ev *tracer.Event) lineage.Event {
+// eventOf is a kernel event as the graph takes it. Its texts alias those of ev.
+func eventOf(ev *tracer.Event) lineage.Event {
 	return lineage.Event{
 		Type: types[ev.Type], Time: ev.Time, ID: ev.Process, Session: ev.Session,
 		Evidence: ev.Evidence, Source: uint8(ev.Source), Creator: ev.Creator, Parent: ev.Parent,
@@ -19,8 +19,10 @@ func EventOf(ev *tracer.Event) lineage.Event {
 	}
 }
 
-// CompleteEvent gives an event what the graph has added to le, which was made of it.
-func CompleteEvent(ev *tracer.Event, le *lineage.Event) {
+// complete gives an event, of which le was made, its process as it is now: the next event of the batch
+// may change it.
+func (r *Registry) complete(ev *tracer.Event, le *lineage.Event) {
+	r.graph.Complete(le)
 	ev.Evidence, ev.Source, ev.Creator, ev.Parent = le.Evidence, tracer.Source(le.Source), le.Creator, le.Parent
 	ev.Looks, ev.Claim, ev.Signal, ev.After = le.Looks, le.Claim, le.Signal, le.After
 	ev.ExitStatus, ev.Flags, ev.CPUTime, ev.MaxRSS = le.Status, tracer.EntryFlags(le.Flags), le.CPUTime, le.MaxRSS
@@ -40,8 +42,8 @@ var types = [...]lineage.EventType{
 	tracer.EventCrossing: 0, // the receiver may be in no session
 }
 
-// SeenOf is one process of a snapshot.
-func SeenOf(p *tracer.Process) lineage.Seen {
+// seenOf is one process of a snapshot.
+func seenOf(p *tracer.Process) lineage.Seen {
 	return lineage.Seen{
 		ID: p.Identity, Session: p.Session, Since: p.Since,
 		Evidence: p.Evidence, Source: uint8(p.Source), Creator: p.Creator, Parent: p.Parent,
@@ -50,9 +52,9 @@ func SeenOf(p *tracer.Process) lineage.Seen {
 	}
 }
 
-// MissedEvents is the events that should have reported a change that a look found at that boottime, without
+// missedEvents is the events that should have reported a change that a look found at that boottime, without
 // the fields that are unknown. An event that has come since is left out, as the graph's node shows.
-func MissedEvents(c *lineage.Change, n *lineage.Node, at uint64) (all []tracer.Event) {
+func missedEvents(c *lineage.Change, n *lineage.Node, at uint64) (all []tracer.Event) {
 	ev := tracer.Event{Time: at, Process: c.ID, Session: c.Session, Evidence: tracer.EvidenceReconciled}
 	add := func(t tracer.EventType) { ev.Type = t; all = append(all, ev) }
 	switch c.Kind {

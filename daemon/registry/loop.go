@@ -189,10 +189,6 @@ type Meter struct {
 	Released uint64 // sessions of processes in containers that were dissolved
 }
 
-func newMeter() Meter {
-	return Meter{Resyncs: make(map[Cause]uint64), Ends: make(map[system.EndMetrics]uint64), Took: system.NewDurations()}
-}
-
 // published counts events that were published to readers.
 func (m *Meter) published(events []tracer.Event) {
 	for i := range events {

@@ -129,7 +129,7 @@ func New(o Options) *Registry {
 		o:        o,
 		began:    o.Clock.Boottime(),
 		loop:     newLoop(o.Kernel),
-		counts:   counts{meter: newMeter()},
+		counts:   counts{meter: Meter{Resyncs: make(map[Cause]uint64), Ends: make(map[system.EndMetrics]uint64), Took: system.NewDurations()}},
 		graph:    lineage.New(o.Graph),
 		sessions: make(map[tracer.SessionID]*Session),
 		nested:   make(map[tracer.SessionID][]tracer.SessionID),
@@ -213,7 +213,7 @@ func (r *Registry) apply(batch []tracer.Event) {
 		case tracer.EventListen, tracer.EventUnlisten:
 			r.view().notifyEvent(s, ev, func(h *Hooks) eventHook { return h.Listened })
 		}
-		le := EventOf(ev)
+		le := eventOf(ev)
 		r.graph.Apply(&le)
 		r.complete(ev, &le)
 	}
@@ -238,13 +238,6 @@ func (r *Registry) missed(ev *tracer.Event) {
 		}
 	}
 	r.AskResync(CauseLost)
-}
-
-// complete gives an event, of which le was made, its process as it is now: the next event of the batch
-// may change it.
-func (r *Registry) complete(ev *tracer.Event, le *lineage.Event) {
-	r.graph.Complete(le)
-	CompleteEvent(ev, le)
 }
 
 // Run is the goroutine that owns graph and sessions, until ctx is done. A panic in a call

@@ -30,7 +30,7 @@ func TestDoubtsThatSettle(t *testing.T) {
 	if len(o.doubts.all) != 1 {
 		t.Errorf("%d doubts", len(o.doubts.all))
 	}
-	ev := EventOf(&birth)
+	ev := eventOf(&birth)
 	o.graph.Apply(&ev)
 	if o.looks.settleDoubts(); reported != 0 {
 		t.Errorf("%d events", reported)

@@ -85,10 +85,10 @@ func (p *sampler) settleDoubts() {
 		if !ok {
 			n = lineage.Node{ID: d.ID, Session: d.Session}
 		}
-		missed = append(missed, MissedEvents(&d.Change, &n, d.at)...)
+		missed = append(missed, missedEvents(&d.Change, &n, d.at)...)
 	}
 	for i := range missed {
-		le := EventOf(&missed[i])
+		le := eventOf(&missed[i])
 		r.complete(&missed[i], &le)
 	}
 	if n := r.doubts.dropped; n > 0 {

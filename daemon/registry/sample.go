@@ -228,7 +228,7 @@ func (p *sampler) snapshot() (now uint64, seen []lineage.Seen, err error) {
 	err = p.registry.o.Kernel.Snapshot(0, func(t *tracer.Process) error {
 		p.census.meet(t)
 		p.met(t)
-		p.seen = append(p.seen, SeenOf(t))
+		p.seen = append(p.seen, seenOf(t))
 		return nil
 	})
 	if err != nil {

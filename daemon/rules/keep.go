@@ -60,13 +60,6 @@ func (s *Steward) handOver(spec tracer.SessionSpec, all []tracer.Identity, note 
 	}
 }
 
-// askKeep requests a check whether a rule keeps a member that has execed another program.
-func (s *Steward) askKeep(v registry.View, id tracer.Identity) {
-	if !system.Offer(s.execs, id) {
-		v.Degrade("keep rules were not applied to every program: too many at once")
-	}
-}
-
 // KeepByRule applies the keep rules to each program that members exec, and after a
 // reload to all members.
 func (s *Steward) KeepByRule(ctx context.Context) {

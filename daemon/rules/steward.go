@@ -171,8 +171,8 @@ func (s *Steward) Origin(_ registry.View, x *registry.Session) tracer.SessionID 
 }
 
 func (s *Steward) execed(v registry.View, x *registry.Session, ev *tracer.Event) {
-	if s.keeping.Load() && !x.Info().Kept {
-		s.askKeep(v, ev.Process)
+	if s.keeping.Load() && !x.Info().Kept && !system.Offer(s.execs, ev.Process) {
+		v.Degrade("keep rules were not applied to every program: too many at once")
 	}
 }
 

@@ -262,7 +262,7 @@ func (s *Orders) receipt(ctx context.Context, a *accepted, wait time.Duration, c
 		if a.Boot == s.o.BootID {
 			report, err = s.o.Find.Verdict(waiting, id, c, s.o.Stopping)
 		}
-		if a.Boot != s.o.BootID || lookup.IsNotFound(err) {
+		if a.Boot != s.o.BootID || api.IsNotFound(err) {
 			report, err = s.o.Archive.ReceiptOf(ctx, a.Boot, id, c)
 		}
 		if err != nil {

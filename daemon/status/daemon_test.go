@@ -27,13 +27,6 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
-// TestMain also runs this binary as a canary.
-func init() {
-	if len(os.Args) > 1 && os.Args[1] == status.CanaryArg {
-		status.CanaryMain(os.Args[2:])
-	}
-}
-
 var canaryCommand = []string{"/proc/self/exe", status.CanaryArg}
 
 // checked serves this kernel at a level, with self-checks by policy.

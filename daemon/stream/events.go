@@ -12,7 +12,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/history"
-	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -104,7 +103,7 @@ func (r *reader) find(ctx context.Context, session string) error {
 		return nil
 	}
 	err := r.e.o.Find.Session(session, r.caller, access.Read, func(v registry.View, x *registry.Session) { r.session = x.ID() })
-	if lookup.IsNotFound(err) {
+	if api.IsNotFound(err) {
 		var p *history.Past
 		if p, err = r.e.o.Archive.Find(ctx, session, r.caller, access.Read, err); err == nil {
 			r.session, r.boot = p.ID, p.Boot

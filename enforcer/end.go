@@ -84,17 +84,11 @@ type ending struct {
 
 // New makes an Enforcer.
 func New(k Kernel, o Options) *Enforcer {
-	if o.Limit == 0 {
-		o.Limit = defaultLimit
-	}
-	if o.Proc == "" {
-		o.Proc = "/proc"
-	}
 	if o.Hold == nil {
 		o.Hold = hold
 	}
 	return &Enforcer{
-		kernel: k, self: o.Self, limit: o.Limit, clock: o.Clock, proc: o.Proc, hold: o.Hold,
+		kernel: k, self: o.Self, limit: cmp.Or(o.Limit, defaultLimit), clock: o.Clock, proc: cmp.Or(o.Proc, "/proc"), hold: o.Hold,
 		wake:     make(chan struct{}, 1),
 		ends:     make(map[tracer.SessionID]*ending),
 		baseline: make(map[tracer.SessionID]uint64),

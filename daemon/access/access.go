@@ -45,7 +45,7 @@ type Options struct {
 type Access struct {
 	o        Options
 	conns    *conns
-	refusals *Refusals
+	refusals *refusals
 
 	mu      sync.Mutex
 	refused map[string]uint64 // by verb
@@ -54,7 +54,7 @@ type Access struct {
 // New makes the access of one daemon.
 func New(o Options) *Access {
 	return &Access{
-		o: o, conns: newConns(o.Limits, o.Clock), refusals: NewRefusals(o.Audit, o.Clock),
+		o: o, conns: newConns(o.Limits, o.Clock), refusals: newRefusals(o.Audit, o.Clock),
 		refused: make(map[string]uint64),
 	}
 }

@@ -10,7 +10,7 @@ import (
 func TestRefusalsAreSummedUp(t *testing.T) {
 	var all []AuditRecord
 	now := time.Duration(0)
-	r := NewRefusals(func(rec AuditRecord) { all = append(all, rec) }, func() time.Duration { return now })
+	r := newRefusals(func(rec AuditRecord) { all = append(all, rec) }, func() time.Duration { return now })
 	rec := func(uid int, verb string) AuditRecord {
 		return AuditRecord{Verb: verb, Decision: AuditRefused, Caller: &AuditCaller{UID: uid}}
 	}

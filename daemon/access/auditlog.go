@@ -3,6 +3,7 @@
 package access
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -75,12 +76,7 @@ func OpenAudit(path string, o AuditOptions) (*AuditLog, error) {
 
 // begin makes a log that is not written yet.
 func begin(path string, o AuditOptions) (*AuditLog, error) {
-	if o.MaxBytes == 0 {
-		o.MaxBytes = defaultMaxBytes
-	}
-	if o.Keep == 0 {
-		o.Keep = defaultKeep
-	}
+	o.MaxBytes, o.Keep = cmp.Or(o.MaxBytes, defaultMaxBytes), cmp.Or(o.Keep, defaultKeep)
 	l := &AuditLog{path: path, o: o, Receipts: map[string]*api.Report{}, wake: make(chan struct{}, 1), closed: make(chan struct{}), done: make(chan struct{})}
 	err := l.open()
 	if err == nil {

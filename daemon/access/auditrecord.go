@@ -110,10 +110,10 @@ const (
 	maxKinds  = 1024
 )
 
-// Refusals writes the records of refusals. Anyone can cause them, so the first of a
+// refusals writes the records of refusals. Anyone can cause them, so the first of a
 // kind in a minute are recorded one by one and the rest in one record that counts
 // them: a flood of refusals does not push other records out of the log.
-type Refusals struct {
+type refusals struct {
 	to  func(AuditRecord)
 	now func() time.Duration
 
@@ -135,13 +135,13 @@ type refusalCount struct {
 	more  uint64
 }
 
-// NewRefusals gives a writer to an audit log. now is a monotonic clock.
-func NewRefusals(to func(AuditRecord), now func() time.Duration) *Refusals {
-	return &Refusals{to: to, now: now, kinds: make(map[refusalKind]*refusalCount)}
+// newRefusals gives a writer to an audit log. now is a monotonic clock.
+func newRefusals(to func(AuditRecord), now func() time.Duration) *refusals {
+	return &refusals{to: to, now: now, kinds: make(map[refusalKind]*refusalCount)}
 }
 
 // Add records a refusal, now or in a sum.
-func (r *Refusals) Add(rec AuditRecord) {
+func (r *refusals) Add(rec AuditRecord) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.now()
@@ -171,7 +171,7 @@ func (r *Refusals) Add(rec AuditRecord) {
 }
 
 // sum writes one record for the refusals that were not recorded one by one.
-func (r *Refusals) sum(f *refusalCount) {
+func (r *refusals) sum(f *refusalCount) {
 	if f.more == 0 {
 		return
 	}
@@ -180,7 +180,7 @@ func (r *Refusals) sum(f *refusalCount) {
 }
 
 // Flush writes the pending sums.
-func (r *Refusals) Flush() {
+func (r *refusals) Flush() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for k, f := range r.kinds {

@@ -113,7 +113,7 @@ func (m *Marks) traceOf(id tracer.Identity, buffer []byte) *lineage.Trace {
 	defer f.Close()
 	n, _ := io.ReadFull(f, buffer)
 	defer clear(buffer[:n])
-	t, ok := ParseTrace(variable(buffer[:n], "TRACEPARENT"))
+	t, ok := parseTrace(variable(buffer[:n], "TRACEPARENT"))
 	// The file was opened by PID: was it still this process?
 	if now, err := m.Kernel.Identify(id.PID); !ok || err != nil || now != id {
 		return nil
@@ -132,9 +132,9 @@ func variable(environ []byte, name string) []byte {
 	return nil
 }
 
-// ParseTrace parses a traceparent as W3C Trace Context defines it: version, trace, span and flags, in
+// parseTrace parses a traceparent as W3C Trace Context defines it: version, trace, span and flags, in
 // lower case. A version after 00 may have more after them. False: it is invalid, or all zero.
-func ParseTrace(text []byte) (t lineage.Trace, ok bool) {
+func parseTrace(text []byte) (t lineage.Trace, ok bool) {
 	const length = len("00-00112233445566778899aabbccddeeff-0011223344556677-01")
 	if len(text) < length || text[2] != '-' || text[35] != '-' || text[52] != '-' {
 		return t, false

@@ -88,14 +88,14 @@ func TestParse(t *testing.T) {
 		"00-00000000000000000000000000000000-b7ad6b7169203331-01", "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01",
 		"00_" + traceparent[3:], traceparent + "-more", " " + traceparent, traceparent + "\n", "01" + traceparent[2:] + ".", strings.Repeat("0", 1<<16),
 	} {
-		if got, ok := ParseTrace([]byte(text)); ok || got != (lineage.Trace{}) {
+		if got, ok := parseTrace([]byte(text)); ok || got != (lineage.Trace{}) {
 			t.Errorf("%.80q is taken: %+v", text, got)
 		}
 	}
 	for text, sampled := range map[string]bool{
 		traceparent: true, traceparent[:53] + "00": false, traceparent[:53] + "03": true, "01" + traceparent[2:]: true, "cc" + traceparent[2:] + "-later": true,
 	} {
-		got, ok := ParseTrace([]byte(text))
+		got, ok := parseTrace([]byte(text))
 		if !ok || got.Sampled != sampled || fmt.Sprintf("%x-%x", got.ID, got.Span) != traceparent[3:52] {
 			t.Errorf("%q: %+v", text, got)
 		}
@@ -106,7 +106,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(traceparent))
 	f.Add([]byte("01" + traceparent[2:] + "-x"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		got, ok := ParseTrace(text)
+		got, ok := parseTrace(text)
 		if ok != (got != lineage.Trace{}) || ok && fmt.Sprintf("%x-%x", got.ID, got.Span) != string(text[3:52]) {
 			t.Errorf("%q: %+v %v", text, got, ok)
 		}

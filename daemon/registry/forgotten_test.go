@@ -23,7 +23,7 @@ func TestForgottenOnce(t *testing.T) {
 	nested := inside(t, o, k, 100, 101)
 	require.NoError(t, k.End(id, tracer.CauseEnd, 0))
 	over(o, s) // the record of the nested session keeps that of the outer one
-	o.ended = NewRetained(MaxEnded, maxReceipts, func(*Session) {})
+	o.ended = newRetained(MaxEnded, maxReceipts, func(*Session) {})
 	o.drop(s)
 	look := func() {
 		infos, err := k.Sessions()

@@ -101,7 +101,7 @@ type Registry struct {
 	graph    *lineage.Graph
 	sessions map[tracer.SessionID]*Session
 	nested   map[tracer.SessionID][]tracer.SessionID // directly
-	ended    *Retained[*Session]                     // and the memory of all receipts
+	ended    *retained[*Session]                     // and the memory of all receipts
 	gone     []tracer.SessionID
 	canaries hiding
 	memories map[tracer.SessionID]json.RawMessage // of sessions that are older than the daemon, until it meets them
@@ -138,7 +138,7 @@ func New(o Options) *Registry {
 		watch:    make(map[tracer.SessionID]bool),
 		doubts:   doubts{some: make(chan struct{}, 1)},
 	}
-	r.ended = NewRetained(MaxEnded, maxReceipts, func(s *Session) {
+	r.ended = newRetained(MaxEnded, maxReceipts, func(s *Session) {
 		r.drop(s)
 		r.graph.Forget(s.info.ID)
 	})

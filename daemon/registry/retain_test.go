@@ -8,7 +8,7 @@ import (
 // TestList: what has to go is the oldest of the user who has the most, by number and by bytes.
 func TestList(t *testing.T) {
 	var gone []string
-	l := NewRetained(4, 100, func(x string) { gone = append(gone, x) })
+	l := newRetained(4, 100, func(x string) { gone = append(gone, x) })
 	check := func(what string, want ...string) {
 		t.Helper()
 		if !slices.Equal(gone, want) {
@@ -44,7 +44,7 @@ func TestList(t *testing.T) {
 
 // TestTakenByOthers: what users take for later makes no entry of another user go.
 func TestTakenByOthers(t *testing.T) {
-	l := NewRetained(10, 100, func(x string) { t.Errorf("%s had to go", x) })
+	l := newRetained(10, 100, func(x string) { t.Errorf("%s had to go", x) })
 	if !l.Take(1, 100) {
 		t.Fatal("there is no room")
 	}

@@ -3,6 +3,7 @@
 package system
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -51,10 +52,7 @@ type Instance struct {
 
 // InstanceOf gives the instance of a socket path; "" is api.DefaultSocket.
 func InstanceOf(socket string) (Instance, error) {
-	if socket == "" {
-		socket = api.DefaultSocket
-	}
-	socket, err := filepath.Abs(socket)
+	socket, err := filepath.Abs(cmp.Or(socket, api.DefaultSocket))
 	if err != nil {
 		return Instance{}, fmt.Errorf("resolve socket %s: %w", socket, err)
 	}

@@ -11,7 +11,6 @@ const (
 	KeyFreed        = "ports_freed"
 	KeyCause        = "cause"
 	KeyChanges      = "changes"
-	KeyCode         = "code"
 	KeyAsker        = "asker"
 	KeyCommand      = "command"
 	KeyContainer    = "container"

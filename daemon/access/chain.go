@@ -17,7 +17,7 @@ import (
 )
 
 // ChainHead names one record, and with it all records before it: "1206:9f86…", its number and the SHA-256
-// of its line. The zero Head is that of an empty log.
+// of its line. The zero ChainHead is that of an empty log.
 type ChainHead struct {
 	Seq  uint64
 	Hash string // 64 hexadecimal digits

@@ -23,7 +23,7 @@ type Canary struct {
 }
 
 // StartCanary starts the root of a tree, which waits for Release before it does anything.
-// command is a command line to which arguments are appended that it passes to [Main].
+// command is a command line to which arguments are appended that it passes to [CanaryMain].
 // The root gets SIGKILL when the calling thread ends: hold it with
 // [runtime.LockOSThread] until Close.
 func StartCanary(command []string) (*Canary, error) {

@@ -13,7 +13,7 @@ import (
 )
 
 // CanaryArg is the first argument of the hidden mode in which a program is a canary.
-// main must look for it before anything else and call [Main].
+// main must look for it before anything else and call [CanaryMain].
 const CanaryArg = "__canary"
 
 // CanaryLimit is how long a process of a canary may live.
@@ -33,9 +33,9 @@ const (
 	orphanLine = "orphan %d\n"
 )
 
-// CanaryMain is one process of a canary; args is the command line after [Arg]. It never
+// CanaryMain is one process of a canary; args is the command line after [CanaryArg]. It never
 // returns. A process exits when its standard input ends, which it does with the daemon,
-// and after [Limit] at the latest.
+// and after [CanaryLimit] at the latest.
 func CanaryMain(args []string) {
 	time.AfterFunc(CanaryLimit, func() { os.Exit(1) })
 	if err := stage(args); err != nil {

@@ -26,7 +26,7 @@ const (
 	askPause  = 5 * time.Millisecond
 )
 
-// CheckOptions of New.
+// CheckOptions of [NewCheck].
 type CheckOptions struct {
 	registry.Ground
 	Command []string      // that calls CanaryMain; empty: no checks

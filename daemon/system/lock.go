@@ -21,7 +21,7 @@ type InstanceLock struct {
 	tidy func()   // removes what was made for it
 }
 
-// Release lets the next one have the lock. It does nothing on a nil Lock.
+// Release lets the next one have the lock. It does nothing on a nil InstanceLock.
 func (l *InstanceLock) Release() {
 	if l == nil {
 		return

@@ -136,7 +136,7 @@ var cannot = map[Capability]string{
 }
 
 // LackingCapabilities describes which of the needed capabilities are not held, and what does not
-// work without them; nil if none is missing. Held are names, as returned by [Held].
+// work without them; nil if none is missing. Held are names, as returned by [HeldCapabilities].
 func LackingCapabilities(needed []Capability, held []string) error {
 	var all []string
 	for _, c := range needed {

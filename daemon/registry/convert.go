@@ -19,16 +19,6 @@ func eventOf(ev *tracer.Event) lineage.Event {
 	}
 }
 
-// complete gives an event, of which le was made, its process as it is now: the next event of the batch
-// may change it.
-func (r *Registry) complete(ev *tracer.Event, le *lineage.Event) {
-	r.graph.Complete(le)
-	ev.Evidence, ev.Source, ev.Creator, ev.Parent = le.Evidence, tracer.Source(le.Source), le.Creator, le.Parent
-	ev.Looks, ev.Claim, ev.Signal, ev.After = le.Looks, le.Claim, le.Signal, le.After
-	ev.ExitStatus, ev.Flags, ev.CPUTime, ev.MaxRSS = le.Status, tracer.EntryFlags(le.Flags), le.CPUTime, le.MaxRSS
-	ev.Filename, ev.Argv, ev.ArgvTruncated = nil, nil, false
-}
-
 var types = [...]lineage.EventType{
 	tracer.EventBirth:    lineage.Birth,
 	tracer.EventExec:     lineage.Exec,

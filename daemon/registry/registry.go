@@ -240,6 +240,16 @@ func (r *Registry) missed(ev *tracer.Event) {
 	r.AskResync(CauseLost)
 }
 
+// complete gives an event, of which le was made, its process as it is now: the next event of the batch
+// may change it.
+func (r *Registry) complete(ev *tracer.Event, le *lineage.Event) {
+	r.graph.Complete(le)
+	ev.Evidence, ev.Source, ev.Creator, ev.Parent = le.Evidence, tracer.Source(le.Source), le.Creator, le.Parent
+	ev.Looks, ev.Claim, ev.Signal, ev.After = le.Looks, le.Claim, le.Signal, le.After
+	ev.ExitStatus, ev.Flags, ev.CPUTime, ev.MaxRSS = le.Status, tracer.EntryFlags(le.Flags), le.CPUTime, le.MaxRSS
+	ev.Filename, ev.Argv, ev.ArgvTruncated = nil, nil, false
+}
+
 // Run is the goroutine that owns graph and sessions, until ctx is done. A panic in a call
 // is the caller's. If the state may be half changed, Run returns: no caller gets a wrong
 // answer, and the daemon starts again with what the kernel holds.

@@ -42,7 +42,7 @@ var mayImport = map[string]string{
 	"daemon/rules":                 "api api/display daemon/access daemon/acts daemon/document daemon/lookup daemon/registry daemon/system enforcer enforcer/policy enforcer/redact lineage tracer tracer/procfs",
 	"daemon/signed":                "api daemon/access daemon/acts daemon/history daemon/lookup daemon/registry daemon/rules daemon/system enforcer enforcer/policy tracer",
 	"daemon/status":                "api api/display daemon/access daemon/document daemon/history daemon/registry daemon/rules daemon/stream daemon/system enforcer tracer tracer/procfs",
-	"daemon/stream":                "api daemon/access daemon/document daemon/history daemon/lookup daemon/registry daemon/system lineage tracer",
+	"daemon/stream":                "api daemon/access daemon/document daemon/history daemon/lookup daemon/registry lineage tracer",
 	"daemon/system":                "api tracer/procfs",
 	"enforcer":                     "api lineage/memory tracer tracer/procfs",
 	"enforcer/kerneltest":          "lineage tracer",

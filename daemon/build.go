@@ -61,7 +61,8 @@ func (h Host) build(p parts, o Options) *Service {
 		Ground: ground, Command: o.Canary, Every: r.Started().Daemon.SelfCheck.Std(), Self: p.self,
 	})
 	s.Ring = history.NewRing(h.Clock.Boottime()/1000, history.RingSize)
-	s.Recorder = history.NewRecorder(history.Options{Ground: ground, Ring: s.Ring, Journal: p.journal, Boot: p.bootID, Redact: r.Redact})
+	s.Recorder = history.NewRecorder(history.Options{Ground: ground, Ring: s.Ring,
+		Journal: p.journal, Boot: p.bootID, Redact: r.Redact})
 	archive := history.NewArchive(s.Recorder, s.Access)
 	find := lookup.New(lookup.Options{Ground: ground, Access: s.Access, Containers: containers})
 	lines := stream.Lines{
@@ -95,13 +96,17 @@ func (h Host) build(p parts, o Options) *Service {
 		Events: stream.NewEvents(stream.EventsOptions{
 			Lines: lines, Ring: s.Ring, Archive: archive, BootID: p.bootID, Version: o.Version, Started: started,
 		}),
-		Feed: feed, Status: s.status, Metrics: system.MetricsHandler(s.status.Snapshot), Rules: r, Steward: steward, Attribution: s.Attribution,
-		SelfCheck: s.selfCheck, Keeper: keeper, Signed: orders, Version: o.Version, Send: h.Limits.Send, Stall: h.Limits.Stall, Managed: h.Manager.Present,
+		Feed: feed, Status: s.status, Metrics: system.MetricsHandler(s.status.Snapshot),
+		Rules: r, Steward: steward, Attribution: s.Attribution,
+		SelfCheck: s.selfCheck, Keeper: keeper, Signed: orders, Version: o.Version,
+		Send: h.Limits.Send, Stall: h.Limits.Stall, Managed: h.Manager.Present,
 		Stopping: s.stopping, Stop: func(unload bool) { s.stop(unload) },
 	})
 	hooks := []*registry.Hooks{
-		claims.Hooks(), held.Hooks(), lookup.NewContainerReader(ground, containers).Hooks(), steward.Hooks(), s.Attribution.Hooks(), s.Ring.Hooks(),
-		feed.Hooks(), s.Recorder.Hooks(), {Concluding: s.onRecord, Reported: s.recorded, RootDied: s.wakeOwner, Closed: s.wakeOwner},
+		claims.Hooks(), held.Hooks(), lookup.NewContainerReader(ground, containers).Hooks(),
+		steward.Hooks(), s.Attribution.Hooks(), s.Ring.Hooks(),
+		feed.Hooks(), s.Recorder.Hooks(), {Concluding: s.onRecord, Reported: s.recorded,
+			RootDied: s.wakeOwner, Closed: s.wakeOwner},
 	}
 	if h.Reversed {
 		slices.Reverse(hooks)

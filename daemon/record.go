@@ -44,8 +44,9 @@ func (s *Service) onRecord(_ registry.View, _ *registry.Session, r *api.Report) 
 func (s *Service) recorded(_ registry.View, x *registry.Session) {
 	rec := access.AuditRecord{
 		Time: time.Now().UTC(), Verb: access.End.String(), Decision: access.AuditDone, Reason: x.Receipt().EndReason,
-		Target: &access.AuditTarget{Session: x.Receipt().Session, UID: int(x.Info().UID), PID: int(x.Info().Root.PID), StartNS: api.U64(x.Info().Root.Start)},
-		Mode:   s.Rules.ModeOf(x.Info().UID), Report: x.Receipt(), Caller: x.EndCaller(),
+		Target: &access.AuditTarget{Session: x.Receipt().Session, UID: int(x.Info().UID),
+			PID: int(x.Info().Root.PID), StartNS: api.U64(x.Info().Root.Start)},
+		Mode: s.Rules.ModeOf(x.Info().UID), Report: x.Receipt(), Caller: x.EndCaller(),
 	}
 	s.parts.audit.Add(rec)
 }
@@ -58,6 +59,7 @@ func (s *Service) wakeOwner(_ registry.View, x *registry.Session) {
 		return
 	}
 	if err := s.Enforcer.Wake(owner); err != nil {
-		s.parts.log.Warn().Err(err).Str(system.KeySession, x.ID().String()).Uint32(system.KeyPID, owner.PID).Msg("stopped owner not continued")
+		s.parts.log.Warn().Err(err).Str(system.KeySession, x.ID().String()).
+			Uint32(system.KeyPID, owner.PID).Msg("stopped owner not continued")
 	}
 }

@@ -55,7 +55,8 @@ const idlePeriod = 10 * time.Second
 // run serves until ctx is done, a client stops it, or, if it is ephemeral, it is no
 // longer needed. unload: the caller, which holds the lock for it, is to take down the
 // kernel side.
-func (s *Service) run(ctx context.Context, ln *net.UnixListener, i system.Instance) (lock *system.InstanceLock, unload bool, err error) {
+func (s *Service) run(ctx context.Context, ln *net.UnixListener, i system.Instance) (lock *system.InstanceLock,
+	unload bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var once sync.Once

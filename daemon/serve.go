@@ -160,7 +160,8 @@ func (h Host) Serve(ctx context.Context, o Options, ready *system.StartPipe, log
 	if d != nil && (o.SocketGroup != "" || o.SocketMode != 0 && o.SocketMode != system.DefaultSocketMode) {
 		log.Warn().Str(system.KeySocket, i.Socket).Msg("SocketMode= and SocketGroup= of the socket unit apply, not the daemon's flags")
 	}
-	lock, alone, err := i.Claim(ctx, system.ClaimOptions{Ephemeral: o.Ephemeral != 0, Started: ready != nil, Passed: d != nil})
+	lock, alone, err := i.Claim(ctx, system.ClaimOptions{Ephemeral: o.Ephemeral != 0,
+		Started: ready != nil, Passed: d != nil})
 	if err != nil {
 		return err
 	}
@@ -186,7 +187,8 @@ func (h Host) Serve(ctx context.Context, o Options, ready *system.StartPipe, log
 	s.giveUp(h.Drop, i)
 	lock.Release()
 	lock = nil
-	log.Info().Str(system.KeySocket, i.Socket).Int(system.KeyLevel, k.Features().Level).Int(system.KeySessions, s.Count()).Msg("serving")
+	log.Info().Str(system.KeySocket, i.Socket).
+		Int(system.KeyLevel, k.Features().Level).Int(system.KeySessions, s.Count()).Msg("serving")
 	ready.Report(nil)
 	if h.Serving != nil {
 		h.Serving(s)
@@ -211,7 +213,8 @@ func (h Host) prepare(p parts, i system.Instance, o Options, d *system.Listener)
 	}
 	started := p.rules.Started()
 	p.audit, p.bootID = openAudit(i.Audit, p.rules, p.log), bootID(h.Proc)
-	p.journal = history.Open(i.History, p.bootID, started.Daemon.History.MaxAge.Std(), int64(started.Daemon.History.MaxSize), h.Clock, p.log)
+	p.journal = history.Open(i.History, p.bootID, started.Daemon.History.MaxAge.Std(),
+		int64(started.Daemon.History.MaxSize), h.Clock, p.log)
 	s := h.build(p, o)
 	s.protectSelf(started.SelfProtect)
 	if err = s.begin(); err == nil && d == nil {

@@ -32,7 +32,8 @@ type Limits struct {
 var DefaultLimits = Limits{
 	Send: 5 * time.Second, Stall: 30 * time.Second, Heartbeat: 15 * time.Second, Flush: 5 * time.Millisecond,
 	// All sessions that may be nested in one can send requests at once.
-	Limits: access.Limits{Conns: 2048, UIDConns: 512, MemberConns: registry.MaxNested, Rate: 200, Burst: 4 * registry.MaxNested, Large: 4},
+	Limits: access.Limits{Conns: 2048, UIDConns: 512, MemberConns: registry.MaxNested,
+		Rate: 200, Burst: 4 * registry.MaxNested, Large: 4},
 }
 
 // parts are what a service is made of, beside the host.

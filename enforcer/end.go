@@ -88,7 +88,8 @@ func New(k Kernel, o Options) *Enforcer {
 		o.Hold = hold
 	}
 	return &Enforcer{
-		kernel: k, self: o.Self, limit: cmp.Or(o.Limit, defaultLimit), clock: o.Clock, proc: cmp.Or(o.Proc, "/proc"), hold: o.Hold,
+		kernel: k, self: o.Self, limit: cmp.Or(o.Limit, defaultLimit), clock: o.Clock,
+		proc: cmp.Or(o.Proc, "/proc"), hold: o.Hold,
 		wake:     make(chan struct{}, 1),
 		ends:     make(map[tracer.SessionID]*ending),
 		baseline: make(map[tracer.SessionID]uint64),

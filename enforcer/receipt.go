@@ -61,7 +61,8 @@ func (r *Receipt) Died(d Death, take func(bytes int) bool) {
 		outcome = api.OutcomeTerm
 	}
 	r.ended++
-	r.Add(api.Outcome{Ref: ref(d.ID), Comm: d.Comm, Argv: d.Argv, Outcome: outcome, Leftover: d.Leftover, Killer: d.Killer}, take)
+	r.Add(api.Outcome{Ref: ref(d.ID), Comm: d.Comm, Argv: d.Argv, Outcome: outcome,
+		Leftover: d.Leftover, Killer: d.Killer}, take)
 }
 
 // Add adds an outcome, as Died does.
@@ -166,7 +167,8 @@ func (r *Receipt) Report(info tracer.SessionInfo, joined int, took time.Duration
 	rep.Verdict, rep.VerdictWhy = res.Verdict, res.Why
 	rep.ConfirmedEmpty = res.Confirmed
 	if i := res.Info; !res.Gone {
-		rep.Counted = &api.Counted{Births: i.Forks, Live: i.Live, Dying: i.Dying, Unentered: int(i.Unentered), Corrected: i.Drifted}
+		rep.Counted = &api.Counted{Births: i.Forks, Live: i.Live, Dying: i.Dying,
+			Unentered: int(i.Unentered), Corrected: i.Drifted}
 	}
 	rep.Left = len(res.Left)
 	rep.Exited = max(rep.Started-rep.Left-r.ended, 0)
@@ -208,13 +210,15 @@ type Booked struct {
 
 // Booked returns the content so far. Its outcomes are not changed later.
 func (r *Receipt) Booked() Booked {
-	return Booked{Outcomes: r.outcomes[:len(r.outcomes):len(r.outcomes)], Ended: r.ended, Killed: r.killed, Truncated: r.truncated}
+	return Booked{Outcomes: r.outcomes[:len(r.outcomes):len(r.outcomes)], Ended: r.ended,
+		Killed: r.killed, Truncated: r.truncated}
 }
 
 // Resume returns a receipt that continues from b.
 func Resume(b Booked) Receipt {
 	n := min(len(b.Outcomes), maxOutcomes)
-	r := Receipt{outcomes: append([]api.Outcome{}, b.Outcomes[:n]...), ended: b.Ended, killed: b.Killed, truncated: b.Truncated || n < len(b.Outcomes)}
+	r := Receipt{outcomes: append([]api.Outcome{}, b.Outcomes[:n]...), ended: b.Ended,
+		killed: b.Killed, truncated: b.Truncated || n < len(b.Outcomes)}
 	for i := range r.outcomes {
 		o := &r.outcomes[i]
 		r.text += textSize(o)

@@ -42,7 +42,8 @@ func (e *Enforcer) prove(info tracer.SessionInfo) Result {
 		r.Why = fmt.Sprintf("the kernel counts no member, its task list has %d", len(left))
 		return r
 	case info.Live != 0 || info.Dying != 0:
-		r.Verdict, r.Why = api.VerdictUnknown, fmt.Sprintf("it is closed, but %d live and %d dying are counted", info.Live, info.Dying)
+		r.Verdict, r.Why = api.VerdictUnknown, fmt.Sprintf("it is closed, but %d live and %d dying are counted",
+			info.Live, info.Dying)
 		return r
 	case info.Drifted:
 		r.Verdict, r.Why = api.VerdictUnknown, "the kernel's count of members had to be corrected: one was lost"

@@ -99,7 +99,8 @@ func (a *Access) Turn(ctx context.Context, c Caller) (done func(), err error) {
 	defer cancel()
 	if done, err = a.conns.turn(waiting, c); err != nil {
 		a.count(verbLimit)
-		return nil, api.NewError(api.CodeTooMany, fmt.Sprintf("too many large replies to uid %d at once", c.UID), "read them, or ask again in a second")
+		return nil, api.NewError(api.CodeTooMany, fmt.Sprintf("too many large replies to uid %d at once", c.UID),
+			"read them, or ask again in a second")
 	}
 	return done, nil
 }

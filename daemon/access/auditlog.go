@@ -77,7 +77,8 @@ func OpenAudit(path string, o AuditOptions) (*AuditLog, error) {
 // begin makes a log that is not written yet.
 func begin(path string, o AuditOptions) (*AuditLog, error) {
 	o.MaxBytes, o.Keep = cmp.Or(o.MaxBytes, defaultMaxBytes), cmp.Or(o.Keep, defaultKeep)
-	l := &AuditLog{path: path, o: o, Receipts: map[string]*api.Report{}, wake: make(chan struct{}, 1), closed: make(chan struct{}), done: make(chan struct{})}
+	l := &AuditLog{path: path, o: o, Receipts: map[string]*api.Report{}, wake: make(chan struct{}, 1),
+		closed: make(chan struct{}), done: make(chan struct{})}
 	err := l.open()
 	if err == nil {
 		l.last = l.newest()

@@ -34,7 +34,8 @@ func VerifyAudit(files []AuditFile, receipts []*api.Report, x AuditExpect) (*api
 	}
 	v.Findings = append(append(v.Findings, l.Broken...), c.wrong...)
 	if first := l.First; first.Head.Seq > max(l.Oldest, 1) && first.Prev != "" {
-		v.Findings = append(v.Findings, fmt.Sprintf("the log begins with record %d, not %d: the beginning is missing", first.Head.Seq, max(l.Oldest, 1)))
+		v.Findings = append(v.Findings, fmt.Sprintf("the log begins with record %d, not %d: the beginning is missing",
+			first.Head.Seq, max(l.Oldest, 1)))
 	}
 	c.judge(&l, v)
 	return v, nil
@@ -103,7 +104,8 @@ func (c *claims) met(r ChainRecord) {
 	if !r.Report.Ended.After(c.Since) {
 		c.unchecked++
 	} else if r.Time.Before(c.Until) {
-		c.wrong = append(c.wrong, fmt.Sprintf("record %d, receipt %s: the history has no receipt of this end", r.Head.Seq, r.Report.Session))
+		c.wrong = append(c.wrong, fmt.Sprintf("record %d, receipt %s: the history has no receipt of this end",
+			r.Head.Seq, r.Report.Session))
 	}
 }
 
@@ -112,7 +114,8 @@ func (c *claims) judge(l *Chain, v *api.Verification) {
 	if c.Head.Hash != "" {
 		switch why, known := c.against(c.Head, l); {
 		case !known:
-			say("record %d is older than record %d, the first one that is kept: it cannot be checked", c.Head.Seq, l.First.Head.Seq)
+			say("record %d is older than record %d, the first one that is kept: it cannot be checked",
+				c.Head.Seq, l.First.Head.Seq)
 		case why != "":
 			say("record %d %s", c.Head.Seq, why)
 		}
@@ -132,7 +135,8 @@ func (c *claims) judge(l *Chain, v *api.Verification) {
 			}
 		case outcome(there.Report) != outcome(r):
 			say("receipt %s: it says %s, and the audit log %s", r.Session, outcome(r), outcome(there.Report))
-		case there.Digest != "" && c.UIDs != nil && there.Digest != r.Digest(c.UIDs[r]), rewritten(there.Report.Processes, r.Processes):
+		case there.Digest != "" && c.UIDs != nil &&
+			there.Digest != r.Digest(c.UIDs[r]), rewritten(there.Report.Processes, r.Processes):
 			say("receipt %s: it was changed since record %d of the audit log", r.Session, there.Head.Seq)
 		}
 		if r.AuditHead == "" {

@@ -117,7 +117,8 @@ func (l *Chain) line(where string, line []byte, each func(ChainRecord)) {
 	case l.Records == 0 && now.Prev == "" && r.Seq > 1:
 		l.wrong("%s: record %d says that it is the first one", where, r.Seq)
 	case now.Prev != l.Last.Head.Hash && l.Records > 0:
-		l.wrong("%s: record %d does not follow record %d: one was changed, or some between them are missing", where, r.Seq, l.Last.Head.Seq)
+		l.wrong("%s: record %d does not follow record %d: one was changed, or some between them are missing",
+			where, r.Seq, l.Last.Head.Seq)
 	}
 	if l.Records++; l.Records == 1 {
 		l.First = now

@@ -36,7 +36,8 @@ const (
 )
 
 func (v Verb) String() string {
-	return [...]string{"", "hello", "read", "create", "adopt", "keep", "end", "kill", "end branch", "manage", "metrics", "mark", "command", "halt", "pause", "resume"}[v]
+	return [...]string{"", "hello", "read", "create", "adopt", "keep", "end", "kill",
+		"end branch", "manage", "metrics", "mark", "command", "halt", "pause", "resume"}[v]
 }
 
 // Caller is the process that asks, judged again for each request.

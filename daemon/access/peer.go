@@ -215,7 +215,8 @@ func (a *Access) accepted(nc net.Conn) *Connection {
 	if a.conns.enter(p.UID) {
 		c := &Connection{peer: p}
 		if panicked := procfs.CatchPanic(func() { c = a.Identify(p) }); panicked != nil {
-			a.o.Log.Error().Any(system.KeyPanic, panicked.Value).Bytes(system.KeyStack, panicked.Stack).Msg("panic over a caller")
+			a.o.Log.Error().Any(system.KeyPanic, panicked.Value).
+				Bytes(system.KeyStack, panicked.Stack).Msg("panic over a caller")
 			a.conns.leave(c)
 			nc.Close()
 			return nil

@@ -187,7 +187,8 @@ func (a *Acts) signal(due []tracer.SessionInfo, o *Order) error {
 			failed = nil
 		}
 		err = errors.Join(err, failed)
-		a.o.Log.Info().AnErr(system.KeyWhy, failed).Str(system.KeyVerb, access.End.String()).Str(system.KeySession, s.ID.String()).
+		a.o.Log.Info().AnErr(system.KeyWhy, failed).
+			Str(system.KeyVerb, access.End.String()).Str(system.KeySession, s.ID.String()).
 			Int64(system.KeyGrace, s.Grace.Milliseconds()).EmbedObject(o.Caller).Msg("ending")
 	}
 	return err
@@ -242,7 +243,8 @@ func (a *Acts) receipt(ids []tracer.SessionID, c access.Caller) (*api.Report, er
 
 // RefusalError is what a guard's refusal is to a caller.
 func RefusalError(r *enforcer.Refusal) *api.Error {
-	codes := map[error]string{enforcer.ErrGuarded: api.CodeGuarded, enforcer.ErrIdentity: api.CodeIdentity, enforcer.ErrStranger: api.CodeDenied}
+	codes := map[error]string{enforcer.ErrGuarded: api.CodeGuarded, enforcer.ErrIdentity: api.CodeIdentity,
+		enforcer.ErrStranger: api.CodeDenied}
 	if code, ok := codes[r.Kind]; ok {
 		return api.NewError(code, r.Error(), "")
 	}

@@ -69,7 +69,8 @@ func (a *Acts) PlanBranch(ctx context.Context, word, call string, c access.Calle
 	if err != nil {
 		return nil, err
 	}
-	d := &api.Plan{Head: api.NewHead("plan"), Session: b.Session.String(), Branch: document.RefOrNil(b.Root), Call: b.Call, Processes: []api.PlanProcess{}}
+	d := &api.Plan{Head: api.NewHead("plan"), Session: b.Session.String(),
+		Branch: document.RefOrNil(b.Root), Call: b.Call, Processes: []api.PlanProcess{}}
 	if end := access.Decide(c, access.Branch, scope); !end.Allow {
 		d.RefusedBy = "not permitted: " + end.Why
 	} else if err := a.checkBranch(b, c); err != nil {
@@ -134,7 +135,8 @@ func (a *Acts) checkBranch(b *Branch, c access.Caller) error {
 		return err
 	}
 	guarded := func(why string, session tracer.SessionID) error {
-		return &enforcer.Refusal{Kind: enforcer.ErrGuarded, Process: b.Root, Why: fmt.Sprintf("%s session %v: end that session", why, session)}
+		return &enforcer.Refusal{Kind: enforcer.ErrGuarded, Process: b.Root,
+			Why: fmt.Sprintf("%s session %v: end that session", why, session)}
 	}
 	members, err := a.branchMembers(b)
 	if err != nil {

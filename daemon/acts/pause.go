@@ -60,7 +60,8 @@ func (a *Acts) Pause(ctx context.Context, word string, c access.Caller, verb acc
 }
 
 // paused is the session as the kernel has it now.
-func (a *Acts) paused(id tracer.SessionID, c access.Caller, verb access.Verb, left []enforcer.Leftover) (*api.Session, error) {
+func (a *Acts) paused(id tracer.SessionID, c access.Caller, verb access.Verb,
+	left []enforcer.Leftover) (*api.Session, error) {
 	d, err := registry.Change(a.o.Registry, func(t registry.Tx) (*api.Session, error) {
 		x := t.Session(id)
 		if x == nil {

@@ -138,7 +138,8 @@ func (a *Acts) plan(ctx context.Context, t *Target, c access.Caller, d *api.Plan
 	held := a.o.Holdings.Reader().Of(ctx, ids)
 	d.Unknown = held.Unknown
 	of := t.subject()
-	n := &plan{of: of, members: make(map[tracer.Identity]tracer.EntryFlags), commands: make(map[[16]byte]bool), made: a.o.Clock.Monotonic(),
+	n := &plan{of: of, members: make(map[tracer.Identity]tracer.EntryFlags),
+		commands: make(map[[16]byte]bool), made: a.o.Clock.Monotonic(),
 		by: owner{c.UID, c.Member}}
 	for i := range now {
 		n.members[now[i].Identity] = now[i].Flags & sparing

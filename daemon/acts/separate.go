@@ -89,7 +89,8 @@ func (a *Acts) shared(b *Branch) (n int, err error) {
 	err = a.o.Registry.Read(func(v registry.View) {
 		for _, id := range v.Family(b.Session) {
 			for m := range v.Graph().Members(id) {
-				if c, _ := v.Graph().Claim(m); b.Call != "" && c != nil && len(c.Calls) > 1 && slices.ContainsFunc(c.Calls, b.claims) {
+				if c, _ := v.Graph().Claim(m); b.Call != "" && c != nil && len(c.Calls) > 1 &&
+					slices.ContainsFunc(c.Calls, b.claims) {
 					n++
 				}
 			}
@@ -222,7 +223,8 @@ func (a *Acts) separate(ctx context.Context, b *Branch) error {
 	if err := a.gather(ctx, b); err != nil {
 		rejoined := a.rejoin(b)
 		if errors.Is(err, tracer.ErrBusy) { // what was separated ends with the session around it
-			return api.NewError(api.CodeNotFound, fmt.Sprintf("end %v: session %v is ending: nothing to end", b, b.Session), "")
+			return api.NewError(api.CodeNotFound,
+				fmt.Sprintf("end %v: session %v is ending: nothing to end", b, b.Session), "")
 		}
 		return errors.Join(err, rejoined)
 	}
@@ -236,7 +238,8 @@ func (a *Acts) separate(ctx context.Context, b *Branch) error {
 // open opens the branch's session over one of its processes, unless that has exited. That of a call has its id as its name.
 func (a *Acts) open(b *Branch, root tracer.Identity) error {
 	id, err := registry.Change(a.o.Registry, func(t registry.Tx) (tracer.SessionID, error) {
-		spec := tracer.SessionSpec{Name: api.SessionWord(b.Call), Root: root, UID: b.UID, Grace: b.Grace, KeepOnRootExit: true, Adopted: true}
+		spec := tracer.SessionSpec{Name: api.SessionWord(b.Call), Root: root, UID: b.UID,
+			Grace: b.Grace, KeepOnRootExit: true, Adopted: true}
 		x, err := t.Create(spec)
 		if spec.Name != "" && err != nil { // another session may have it
 			spec.Name = ""
@@ -320,8 +323,9 @@ func (a *Acts) take(b *Branch, x *found) (moved bool, err error) {
 		case x.opened[p.Session]:
 			continue
 		case p.Session != b.Session:
-			return moved, api.NewError(api.CodeChanged, fmt.Sprintf("end %v: pid %d was moved to session %v meanwhile; nothing was sent",
-				b, p.PID, p.Session), "try again")
+			return moved, api.NewError(api.CodeChanged,
+				fmt.Sprintf("end %v: pid %d was moved to session %v meanwhile; nothing was sent",
+					b, p.PID, p.Session), "try again")
 		case b.ID == 0:
 			if err := a.open(b, p.Identity); err != nil || b.ID != 0 {
 				return true, err

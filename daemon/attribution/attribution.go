@@ -33,7 +33,8 @@ type Options struct {
 func New(o Options) *Attribution {
 	return &Attribution{
 		o: o, engines: engines{o.Proc, o.Self.PID, o.Sockets}, cookieSets: make(map[tracer.SessionID]*cookieSet),
-		met: make(chan []tracer.Process, 1), asked: make(chan struct{}, 1), due: make(chan struct{}, 1), unsure: make(chan tracer.Identity, maxUnsure),
+		met: make(chan []tracer.Process, 1), asked: make(chan struct{}, 1),
+		due: make(chan struct{}, 1), unsure: make(chan tracer.Identity, maxUnsure),
 		sessions: make(map[tracer.SessionID]*brokered), memory: memory.NewShare(maxMemory),
 	}
 }
@@ -65,7 +66,8 @@ type Attribution struct {
 }
 
 // Pauses between looks: after a request the host is looked at more often for a while, and its client is asked for its engine.
-var pollDelays = []time.Duration{50 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond,
+var pollDelays = []time.Duration{50 * time.Millisecond, 100 * time.Millisecond,
+	200 * time.Millisecond, 400 * time.Millisecond,
 	time.Second, time.Second, time.Second, time.Second}
 
 // Run judges the processes that the sampler meets.
@@ -219,7 +221,8 @@ func (a *Attribution) take(x *candidate, p *proof) {
 	case errors.Is(err, tracer.ErrNotFound), errors.Is(err, tracer.ErrProtected):
 		return // it is gone, or a member by now
 	case err != nil:
-		a.o.Log.Error().Err(err).Str(system.KeySession, p.claimant.info.ID.String()).Uint32(system.KeyPID, x.PID).Msg("brokered work not attributed")
+		a.o.Log.Error().Err(err).Str(system.KeySession, p.claimant.info.ID.String()).
+			Uint32(system.KeyPID, x.PID).Msg("brokered work not attributed")
 		return
 	}
 	n, err := a.o.Kernel.Adopt(into, 0)
@@ -241,13 +244,16 @@ func (a *Attribution) book(x *candidate, p *proof, into tracer.SessionID, n int)
 		if s := t.Session(p.claimant.info.ID); s != nil {
 			a.found(t.View, s, attributed{
 				Process: x.Identity, Comm: x.Comm.String(), Source: p.source, Asked: p.asked, Session: into,
-				Ends: a.ends(p), Observed: !a.ends(p) && a.wouldEnd(p.source), At: a.o.Clock.Boottime(), Terminal: x.terminal && !p.source.Strong(),
+				Ends: a.ends(p), Observed: !a.ends(p) && a.wouldEnd(p.source),
+				At: a.o.Clock.Boottime(), Terminal: x.terminal && !p.source.Strong(),
 			})
 		}
 	})
-	a.o.Log.Info().Str(system.KeySession, into.String()).Uint32(system.KeyPID, x.PID).Str(system.KeySource, p.source.String()).
+	a.o.Log.Info().Str(system.KeySession, into.String()).
+		Uint32(system.KeyPID, x.PID).Str(system.KeySource, p.source.String()).
 		Bool(system.KeyStrong, p.source.Strong()).Int(system.KeyAdded, n).Msg("brokered work attributed")
-	a.o.Steward.Record("broker", access.AuditDone, fmt.Sprintf("adopted(%v) for session %v", p.source, p.claimant.info.ID), into, x.Identity)
+	a.o.Steward.Record("broker", access.AuditDone, fmt.Sprintf("adopted(%v) for session %v",
+		p.source, p.claimant.info.ID), into, x.Identity)
 	a.o.Registry.AskResync(registry.CauseMoved)
 }
 

@@ -43,7 +43,8 @@ func (a *Attribution) Find(info tracer.SessionInfo, in *lineage.Container) (aske
 		}
 	}
 	if is.Asker != 0 {
-		a.o.Log.Info().Str(system.KeySession, info.ID.String()).Str(system.KeyAsker, is.Asker.String()).Msg("client of a command in a container found")
+		a.o.Log.Info().Str(system.KeySession, info.ID.String()).
+			Str(system.KeyAsker, is.Asker.String()).Msg("client of a command in a container found")
 	}
 	return is.Asker, is.Interrupted, true
 }

@@ -206,7 +206,8 @@ func (a *Attribution) byUnit(x *candidate, all []claimant) *proof {
 
 func (a *Attribution) byContainer(x *candidate, all []claimant) *proof {
 	return byRequest(all, tracer.SourceContainer, func(e *request) bool {
-		if x.container == nil || !e.NewContainer || e.Container == "" || e.UID != 0 || !slices.Contains(e.Kind.Servers, x.server) ||
+		if x.container == nil || !e.NewContainer || e.Container == "" || e.UID != 0 ||
+			!slices.Contains(e.Kind.Servers, x.server) ||
 			!e.within(x.Start, true) {
 			return false
 		}

@@ -92,7 +92,8 @@ func (a *Attribution) byGroup(x *candidate, all []claimant, allowed func(tracer.
 		var in group
 		lives := k.by != tracer.SourceCgroup && !a.noLeader(uint32(k.number))
 		if lives {
-			if leader, err := a.o.Kernel.Lookup(uint32(k.number)); err == nil && leader.PID != x.PID && leader.Start <= x.Start {
+			if leader, err := a.o.Kernel.Lookup(uint32(k.number)); err == nil &&
+				leader.PID != x.PID && leader.Start <= x.Start {
 				in.session = leader.Session
 			}
 		} else {

@@ -286,7 +286,8 @@ func (m *Marks) exempt(t registry.Tx, hook access.Caller, agent tracer.Identity)
 func (m *Marks) publish(t registry.Tx, id tracer.SessionID, at uint64, calls []*lineage.Call) {
 	var events []tracer.Event
 	for _, c := range calls {
-		events = append(events, tracer.Event{Type: tracer.EventMark, Time: at, Session: id, Process: c.Agent, Since: c.Began, Call: c})
+		events = append(events, tracer.Event{Type: tracer.EventMark, Time: at, Session: id,
+			Process: c.Agent, Since: c.Began, Call: c})
 	}
 	t.Apply(events)
 }

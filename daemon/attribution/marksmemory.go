@@ -17,7 +17,8 @@ func (m *Marks) Remember(_ registry.View, s *registry.Session) []registry.Part {
 	if b == nil {
 		return nil
 	}
-	return []registry.Part{{Name: "mark_agents", Value: slices.Clone(b.agents)}, {Name: "mark_open", Value: slices.Clone(b.open)}}
+	return []registry.Part{{Name: "mark_agents", Value: slices.Clone(b.agents)},
+		{Name: "mark_open", Value: slices.Clone(b.open)}}
 }
 
 // Restore implements [registry.Persistent].

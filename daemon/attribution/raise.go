@@ -63,7 +63,8 @@ func (a *Attribution) raise(x *candidate, p *proof) {
 	case errors.Is(err, tracer.ErrNotFound), errors.Is(err, tracer.ErrProtected), errors.Is(err, tracer.ErrBusy):
 		return // it is gone, or somewhere else by now, or the session is over
 	case err != nil:
-		a.o.Log.Error().Err(err).Str(system.KeySession, p.claimant.info.ID.String()).Uint32(system.KeyPID, x.PID).Msg("brokered work not attributed")
+		a.o.Log.Error().Err(err).Str(system.KeySession, p.claimant.info.ID.String()).
+			Uint32(system.KeyPID, x.PID).Msg("brokered work not attributed")
 		return
 	}
 	n := 0

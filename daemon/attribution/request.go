@@ -187,7 +187,8 @@ func (a *Attribution) asks(v registry.View, x *registry.Session, ev *tracer.Even
 		a.serve(v, x, found.Kind, true)
 		return
 	}
-	e := &request{BrokerRequest: found, Client: ev.Process, Comm: ev.Comm.String(), UID: ev.UID, Asked: ev.Time, Inside: s.inside(&found)}
+	e := &request{BrokerRequest: found, Client: ev.Process, Comm: ev.Comm.String(),
+		UID: ev.UID, Asked: ev.Time, Inside: s.inside(&found)}
 	e.Argv, e.Cut = memory.ShortArgv(argv)
 	for _, name := range []*string{&e.Server, &e.Unit, &e.Container} {
 		*name = strings.Clone(*name) // not a part of the whole command line
@@ -210,7 +211,8 @@ func (a *Attribution) free(v registry.View, x *registry.Session, s *brokered, li
 			continue
 		}
 		n++
-		if command := v.Session(e.Session); over < 0 && e.Command != "" && e.Left != 0 && (command == nil || command.Closed()) {
+		if command := v.Session(e.Session); over < 0 && e.Command != "" && e.Left != 0 && (command == nil ||
+			command.Closed()) {
 			over = i
 		}
 	}

@@ -100,7 +100,8 @@ func (a *Attribution) describe(v registry.View, x *registry.Session, d *document
 	for _, e := range s.Requests {
 		if !e.Found && !e.Failed && !e.Inside && !e.Brief && e.Session == 0 {
 			q := e.document()
-			q.Over, q.Unsure = over || !e.Kind.Later && e.Left != 0 && a.o.Clock.Boottime() > e.Left+uint64(settling), e.Unsure
+			q.Over, q.Unsure = over || !e.Kind.Later && e.Left != 0 && a.o.Clock.Boottime() > e.Left+
+				uint64(settling), e.Unsure
 			w.Open = append(w.Open, *q)
 		}
 	}
@@ -116,7 +117,8 @@ func (a *Attribution) describe(v registry.View, x *registry.Session, d *document
 // brought are the processes that brokers started for the session, and the commands in containers.
 func (a *Attribution) brought(v registry.View, x *registry.Session) (all []document.Found) {
 	for _, f := range a.of(x.ID()).Found {
-		found := document.Found{Process: f.Process, Comm: f.Comm, Source: f.Source, Session: f.Session, Ends: f.Ends, Observed: f.Observed}
+		found := document.Found{Process: f.Process, Comm: f.Comm, Source: f.Source,
+			Session: f.Session, Ends: f.Ends, Observed: f.Observed}
 		if f.Asked != nil {
 			found.Request = f.Asked.document()
 		}
@@ -137,7 +139,8 @@ func (a *Attribution) brought(v registry.View, x *registry.Session) (all []docum
 }
 
 func (e *request) document() *document.Request {
-	return &document.Request{Broker: e.Kind.Name, Client: e.Client, Comm: e.Comm, UID: e.UID, Argv: e.Argv, ArgvTruncated: e.Cut, Time: e.Asked}
+	return &document.Request{Broker: e.Kind.Name, Client: e.Client, Comm: e.Comm, UID: e.UID,
+		Argv: e.Argv, ArgvTruncated: e.Cut, Time: e.Asked}
 }
 
 // Redact implements [registry.Redactor].

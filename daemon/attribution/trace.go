@@ -148,7 +148,8 @@ func parseTrace(text []byte) (t lineage.Trace, ok bool) {
 		}
 	}
 	later := version[0] > 0 && (len(text) == length || text[length] == '-')
-	if version[0] == 0xff || version[0] == 0 && len(text) != length || version[0] > 0 && !later || t.ID == [16]byte{} || t.Span == [8]byte{} {
+	if version[0] == 0xff || version[0] == 0 && len(text) != length || version[0] > 0 && !later ||
+		t.ID == [16]byte{} || t.Span == [8]byte{} {
 		return lineage.Trace{}, false
 	}
 	t.Sampled = flags[0]&1 != 0

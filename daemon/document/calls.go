@@ -33,7 +33,8 @@ func Calls(e Encoder, s *Session, ports map[lineage.ID][]int, r Reader) (all []a
 		key := callKey(claim.Calls)
 		g := found[key]
 		if g == nil {
-			g = &callLeft{CallLeft: api.CallLeft{Head: api.Head{Kind: "call"}, Session: id.String(), SessionName: s.Info.Name, Kept: s.Info.Kept,
+			g = &callLeft{CallLeft: api.CallLeft{Head: api.Head{Kind: "call"},
+				Session: id.String(), SessionName: s.Info.Name, Kept: s.Info.Kept,
 				Ambiguous: len(claim.Calls) > 1, Ports: []int{}}, runs: make(map[string]*api.CallCommand)}
 			if n, ok := e.Graph.Node(claim.Calls[0].Agent); ok {
 				g.Agent = n.Comm.String()
@@ -55,7 +56,8 @@ func Calls(e Encoder, s *Session, ports map[lineage.ID][]int, r Reader) (all []a
 		rows = append(rows, g)
 	}
 	slices.SortFunc(rows, func(a, b *callLeft) int {
-		return cmp.Or(cmp.Compare(b.CPUs, a.CPUs), cmp.Compare(b.Processes, a.Processes), cmp.Compare(callKey(a.calls), callKey(b.calls)))
+		return cmp.Or(cmp.Compare(b.CPUs, a.CPUs), cmp.Compare(b.Processes, a.Processes),
+			cmp.Compare(callKey(a.calls), callKey(b.calls)))
 	})
 	size := 0
 	for i, g := range rows {

@@ -98,7 +98,8 @@ func was(e *tracer.Event, r Reader) *api.Process {
 	if e.Was == nil {
 		return nil
 	}
-	p := &api.Process{Ref: Ref(e.Process), Comm: e.Was.Comm, Exe: e.Was.Exe, UID: new(int(e.WasUID)), Argv: r.Argv(e.WasUID, e.Was.Argv)}
+	p := &api.Process{Ref: Ref(e.Process), Comm: e.Was.Comm, Exe: e.Was.Exe,
+		UID: new(int(e.WasUID)), Argv: r.Argv(e.WasUID, e.Was.Argv)}
 	p.ArgvTruncated = e.Was.Truncated && p.Argv != nil
 	return p
 }

@@ -13,7 +13,8 @@ func (e Encoder) Plan(id tracer.SessionID, members []tracer.Process, r Reader) [
 	all := make([]api.PlanProcess, len(members))
 	for i := range members {
 		t := &members[i]
-		p := api.Process{Ref: Ref(t.Identity), State: api.StateLive, Started: e.Clock.Wall(t.Start), Session: t.Session.String(), Evidence: evidence(t.Evidence, t.Source)}
+		p := api.Process{Ref: Ref(t.Identity), State: api.StateLive, Started: e.Clock.Wall(t.Start),
+			Session: t.Session.String(), Evidence: evidence(t.Evidence, t.Source)}
 		looks(&p, &t.Looks, true)
 		if n, ok := e.Graph.Node(t.Identity); ok && !n.Ghost {
 			p = e.Process(&n, r)

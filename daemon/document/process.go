@@ -129,7 +129,8 @@ func evidence(e lineage.Evidence, source tracer.Source) *api.Evidence {
 
 // Call is a tool call as a member reported it.
 func Call(k Clock, c *lineage.Call) api.Call {
-	return api.Call{ID: c.ID, Tool: c.Tool, Agent: RefOrNil(c.Agent), Began: k.Wall(c.Began), Ended: k.Wall(c.Ended()), Claimed: true}
+	return api.Call{ID: c.ID, Tool: c.Tool, Agent: RefOrNil(c.Agent), Began: k.Wall(c.Began),
+		Ended: k.Wall(c.Ended()), Claimed: true}
 }
 
 // claims adds to a process what members had said of it at a time: the ends of calls come later.
@@ -139,7 +140,8 @@ func claims(k Clock, p *api.Process, c *lineage.Claim, at uint64) {
 	}
 	if t := &c.Trace; *t != (lineage.Trace{}) {
 		p.Trace = &api.Trace{
-			TraceID: hex.EncodeToString(t.ID[:]), SpanID: hex.EncodeToString(t.Span[:]), Sampled: t.Sampled, From: Ref(t.From), Claimed: true,
+			TraceID: hex.EncodeToString(t.ID[:]), SpanID: hex.EncodeToString(t.Span[:]),
+			Sampled: t.Sampled, From: Ref(t.From), Claimed: true,
 		}
 	}
 	for _, x := range c.Calls {

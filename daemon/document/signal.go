@@ -14,7 +14,8 @@ func Sender(c Clock, s *lineage.Signal) *api.Sender {
 	if s == nil {
 		return nil
 	}
-	doc := &api.Sender{Signal: signalName(s.Number), Kind: s.Sender.String(), Time: c.Wall(s.Time), Handled: s.Handled, Raised: s.Raised, Passed: s.Passed}
+	doc := &api.Sender{Signal: signalName(s.Number), Kind: s.Sender.String(),
+		Time: c.Wall(s.Time), Handled: s.Handled, Raised: s.Raised, Passed: s.Passed}
 	if s.Sender == lineage.ByProcess {
 		doc.Process = &api.Process{Ref: Ref(s.By), Comm: s.Comm, UID: new(int(s.UID)), Session: word(s.Session)}
 	}

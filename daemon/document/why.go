@@ -32,7 +32,8 @@ func (e Encoder) edge(edge *lineage.Edge, r Reader) api.Edge {
 		d.Child = e.Process(&n, r)
 		uid = n.UID
 		for _, m := range n.Reparents {
-			d.Reparented = append(d.Reparented, api.Reparents{Time: e.Clock.Wall(m.Time), From: RefOrNil(m.From), To: RefOrNil(m.To)})
+			d.Reparented = append(d.Reparented, api.Reparents{Time: e.Clock.Wall(m.Time),
+				From: RefOrNil(m.From), To: RefOrNil(m.To)})
 		}
 	}
 	if edge.Creator.PID == 0 {

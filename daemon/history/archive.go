@@ -133,7 +133,8 @@ func (p *Past) Document() *api.Session {
 }
 
 // Report is the receipt of a session that only the history has, as c may read it.
-func (a *Archive) Report(ctx context.Context, word string, c access.Caller, v access.Verb, missing error) (*api.Report, error) {
+func (a *Archive) Report(ctx context.Context, word string, c access.Caller, v access.Verb,
+	missing error) (*api.Report, error) {
 	p, err := a.Find(ctx, word, c, v, missing)
 	if err != nil {
 		return nil, err
@@ -219,7 +220,8 @@ func (a *Archive) Tree(ctx context.Context, p *Past, at tracer.Identity, c acces
 }
 
 // encoder makes documents of sessions as they were in their own boot, whose boottime 0 was at zero.
-func (a *Archive) encoder(ctx context.Context, zero time.Time, boot string, sessions ...tracer.SessionID) (document.Encoder, error) {
+func (a *Archive) encoder(ctx context.Context, zero time.Time, boot string,
+	sessions ...tracer.SessionID) (document.Encoder, error) {
 	then := document.Encoder{Graph: lineage.New(lineage.Options{}), Clock: document.Fixed(zero), Kernel: a.r.Kernel}
 	for _, id := range sessions {
 		processes, err := a.r.Journal.Processes(ctx, boot, id)

@@ -69,7 +69,8 @@ func (j *Journal) prune(ctx context.Context, w *sql.DB, remove func(*sql.Tx) (in
 func (j *Journal) removeOldest(ctx context.Context, tx *sql.Tx, b *Batch) (int64, error) {
 	var until sql.NullInt64
 	err := tx.QueryRowContext(ctx, `SELECT max(ended) FROM (SELECT ended FROM
-		(SELECT ended FROM events UNION ALL SELECT ended FROM sessions WHERE ended IS NOT NULL) ORDER BY ended LIMIT ?)`, pruneStep).Scan(&until)
+		(SELECT ended FROM events UNION ALL SELECT ended FROM sessions WHERE ended IS NOT NULL) ORDER BY ended LIMIT ?)`,
+		pruneStep).Scan(&until)
 	switch {
 	case err != nil:
 		return 0, err

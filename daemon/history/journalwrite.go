@@ -33,7 +33,8 @@ var sessionTable = table{"sessions", "boot, id, word, name, uid, parent, zero, s
 
 func (s *Session) fields() []any {
 	return []any{
-		&s.Boot, &s.ID, &s.Word, &s.Name, &s.UID, &s.Parent, wall{&s.Zero}, wall{&s.Started}, wall{&s.Ended}, &s.Doc, &s.Report, &s.State,
+		&s.Boot, &s.ID, &s.Word, &s.Name, &s.UID, &s.Parent, wall{&s.Zero}, wall{&s.Started},
+		wall{&s.Ended}, &s.Doc, &s.Report, &s.State,
 	}
 }
 

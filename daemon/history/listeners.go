@@ -27,7 +27,8 @@ var listenerTable = table{"listeners", "boot, pid, start, since, session, addres
 
 func (l *Listener) fields() []any {
 	return []any{
-		&l.Boot, &l.Process.PID, &l.Process.Start, &l.Since, &l.Session, endpoint{&l.Address}, new(l.Address.Port()), wall{&l.Began}, wall{&l.Ended},
+		&l.Boot, &l.Process.PID, &l.Process.Start, &l.Since, &l.Session, endpoint{&l.Address},
+		new(l.Address.Port()), wall{&l.Began}, wall{&l.Ended},
 	}
 }
 
@@ -51,7 +52,8 @@ func (b *Batch) listeners(boot string) (all []Listener) {
 			continue
 		}
 		l := Listener{
-			Boot: boot, Session: ev.Session, Process: ev.Process, Since: ev.Since, Address: ev.Address, Began: b.Zero.Add(time.Duration(ev.Since)),
+			Boot: boot, Session: ev.Session, Process: ev.Process, Since: ev.Since,
+			Address: ev.Address, Began: b.Zero.Add(time.Duration(ev.Since)),
 		}
 		if ev.Type == tracer.EventUnlisten {
 			l.Ended = b.Zero.Add(time.Duration(ev.Time))

@@ -313,8 +313,10 @@ func (r *Recorder) Degraded() []string { return r.Journal.Degraded() }
 func (r *Recorder) Count(_ registry.View, counters map[string]uint64) {
 	st := r.Journal.Stats()
 	for name, n := range map[string]uint64{
-		"batches": st.Batches, "failed": st.Failed, "events": st.Events, "events_lost": r.lost.Load(), "sessions": st.Sessions,
-		"sessions_lost": r.marks.unkept, "damaged": st.Damaged, "pruned": st.Pruned, "aside": st.Aside, "bytes": uint64(max(st.Bytes, 0)),
+		"batches": st.Batches, "failed": st.Failed, "events": st.Events, "events_lost": r.lost.Load(),
+		"sessions":      st.Sessions,
+		"sessions_lost": r.marks.unkept, "damaged": st.Damaged, "pruned": st.Pruned,
+		"aside": st.Aside, "bytes": uint64(max(st.Bytes, 0)),
 	} {
 		counters["history."+name] = n
 	}

@@ -37,7 +37,8 @@ func Open(path, boot string, maxAge time.Duration, maxBytes int64, c registry.Cl
 		Changed: func(err error, aside string) {
 			switch {
 			case aside != "":
-				log.Error().Err(err).Str(system.KeyPath, path).Str(system.KeyFile, aside).Msg("history set aside, a new one begun")
+				log.Error().Err(err).Str(system.KeyPath, path).
+					Str(system.KeyFile, aside).Msg("history set aside, a new one begun")
 			case err != nil:
 				log.Error().Err(err).Str(system.KeyPath, path).Msg("history is not written")
 			default:
@@ -188,7 +189,8 @@ func (r *Recorder) overWithoutUs(ctx context.Context, row *Session, logged *api.
 	doc.ID, doc.Name, doc.UID, doc.State, doc.Deadline, doc.Ports = row.Word, row.Name, int(row.UID), api.StateEnded, nil, nil
 	doc.Live, doc.Orphans, doc.Leftovers, doc.Zombies = 0, 0, 0, 0
 	receipt := enforcer.Resume(m.Receipt)
-	report := receipt.Report(tracer.SessionInfo{ID: row.ID, Name: doc.Name, State: tracer.StateEmpty, Forks: uint64(doc.Forks)}, doc.Joined, 0, nil)
+	report := receipt.Report(tracer.SessionInfo{ID: row.ID, Name: doc.Name,
+		State: tracer.StateEmpty, Forks: uint64(doc.Forks)}, doc.Joined, 0, nil)
 	report.Session, report.EndReason, report.EndedBy, report.WouldEnd = row.Word, doc.EndReason, m.EndedBy, m.WouldEnd
 	report.Verdict, report.VerdictWhy, report.ConfirmedEmpty = verdict, why, verdict == api.VerdictClean
 	report.Exited, report.Truncated = 0, true // who else exited is not known
@@ -206,6 +208,7 @@ func (r *Recorder) overWithoutUs(ctx context.Context, row *Session, logged *api.
 	} else if err == nil && last.After(over.Ended) {
 		over.Ended = last
 	}
-	r.Log.Warn().Str(system.KeySession, doc.ID).Str(system.KeyReason, doc.EndReason).Msg("session had ended before the daemon started")
+	r.Log.Warn().Str(system.KeySession, doc.ID).
+		Str(system.KeyReason, doc.EndReason).Msg("session had ended before the daemon started")
 	return over
 }

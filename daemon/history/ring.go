@@ -107,8 +107,9 @@ type recentText struct {
 // the events: most hosts have few.
 func NewRing(seq uint64, size int) *Ring {
 	return &Ring{
-		sessions: make(map[tracer.SessionID]*About), texts: make(map[*lineage.Image]recentText), share: memory.NewShare(Bytes / 2),
-		size: uint64(size), buf: make([][]RecentEvent, (size+block-1)/block),
+		sessions: make(map[tracer.SessionID]*About), texts: make(map[*lineage.Image]recentText),
+		share: memory.NewShare(Bytes / 2),
+		size:  uint64(size), buf: make([][]RecentEvent, (size+block-1)/block),
 		first: seq, next: seq, began: seq, wake: make(chan struct{}), added: make(chan struct{}, 1),
 	}
 }
@@ -146,7 +147,8 @@ func (r *Ring) add(events []tracer.Event, of func(*tracer.Event) (*About, *api.S
 		slot.Seq, slot.Event = r.next, *ev
 		slot.About, slot.Subject = of(ev)
 		if d := slot.Subject; d != nil && !r.share.Take(room(d, 1)) {
-			d.Root = &api.Process{Ref: d.Root.Ref, Comm: d.Root.Comm, UID: d.Root.UID, Started: d.Root.Started, ArgvTruncated: true}
+			d.Root = &api.Process{Ref: d.Root.Ref, Comm: d.Root.Comm, UID: d.Root.UID,
+				Started: d.Root.Started, ArgvTruncated: true}
 			d.Ports, d.Brokered = nil, nil
 		}
 		r.next++

@@ -35,7 +35,8 @@ func (r *Recorder) run(ctx context.Context) {
 		if more && !marked {
 			more, marked = r.wait(ctx, nil)
 		}
-		for began := time.Now(); more && !marked && r.Ring.End()-r.next < recordChunk && time.Since(began) < r.pauses.gather; {
+		for began := time.Now(); more && !marked && r.Ring.End()-r.next < recordChunk &&
+			time.Since(began) < r.pauses.gather; {
 			more, marked = r.wait(ctx, time.After(r.pauses.period))
 		}
 	}

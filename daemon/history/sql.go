@@ -54,7 +54,8 @@ func (t table) put(ctx context.Context, tx *sql.Tx, n int, row func(i int) []any
 		return nil
 	}
 	marks := strings.Repeat("?, ", 1+strings.Count(t.columns, ","))
-	put, err := tx.PrepareContext(ctx, fmt.Sprintf("INSERT OR REPLACE INTO %s (%s, sum) VALUES (%s?)", t.name, t.columns, marks))
+	put, err := tx.PrepareContext(ctx, fmt.Sprintf("INSERT OR REPLACE INTO %s (%s, sum) VALUES (%s?)",
+		t.name, t.columns, marks))
 	if err != nil {
 		return err
 	}
@@ -214,7 +215,8 @@ func known(ctx context.Context, db *sql.DB) (fresh bool, err error) {
 // makeSchema makes the tables of a new file, and with the first use of the connection its layout.
 func makeSchema(ctx context.Context, db *sql.DB) error {
 	err := inTx(ctx, db, func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, fmt.Sprintf("%s; PRAGMA application_id = %d; PRAGMA user_version = %d", tables, application, version))
+		_, err := tx.ExecContext(ctx, fmt.Sprintf("%s; PRAGMA application_id = %d; PRAGMA user_version = %d",
+			tables, application, version))
 		return err
 	})
 	if err != nil {

@@ -39,7 +39,8 @@ func (a *Archive) Identity(ctx context.Context, text string, missing error) (tra
 }
 
 // why answers for a process of a boot; start 0 is the youngest of that PID.
-func (a *Archive) why(ctx context.Context, boot string, id tracer.Identity, c access.Caller, missing error) (*api.Why, error) {
+func (a *Archive) why(ctx context.Context, boot string, id tracer.Identity, c access.Caller,
+	missing error) (*api.Why, error) {
 	j := a.r.Journal
 	found, err := j.Process(ctx, boot, id.PID, id.Start)
 	var row *Session
@@ -86,5 +87,6 @@ func (a *Archive) Current(l *Listener) bool { return l.Boot == a.r.Boot }
 
 // WhyListener answers why for a process that only the history has.
 func (a *Archive) WhyListener(ctx context.Context, l *Listener, c access.Caller) (*api.Why, error) {
-	return a.why(ctx, l.Boot, l.Process, c, api.NewError(api.CodeNotFound, "pid "+document.Ref(l.Process).String()+": no such process", ""))
+	return a.why(ctx, l.Boot, l.Process, c, api.NewError(api.CodeNotFound,
+		"pid "+document.Ref(l.Process).String()+": no such process", ""))
 }

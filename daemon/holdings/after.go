@@ -101,7 +101,8 @@ func (h *Holdings) cameFrom(v registry.View, id tracer.SessionID) map[tracer.Ses
 // have the output are named: others got it from the process that started the session,
 // and share it by right. Likewise a lock that the owner has open too is left out: the
 // members inherited it.
-func (h *Holdings) look(before Held, output string, family map[tracer.SessionID]bool, owner tracer.Identity, wait time.Duration) *aftermath {
+func (h *Holdings) look(before Held, output string, family map[tracer.SessionID]bool,
+	owner tracer.Identity, wait time.Duration) *aftermath {
 	a := &aftermath{held: before, unknown: before.Unknown}
 	ctx, cancel := context.WithTimeout(context.Background(), wait+collectAside)
 	defer cancel()

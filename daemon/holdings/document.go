@@ -18,7 +18,8 @@ func (p *Port) Document() api.Port {
 // Document is the lock as the API has it.
 func (l *Lock) Document() api.Lock {
 	return api.Lock{
-		Type: l.Kind, Mode: l.Mode, Path: l.Path, PID: int(l.Holder.PID), StartNS: api.U64(l.Holder.Start), Waiting: l.Waiting,
+		Type: l.Kind, Mode: l.Mode, Path: l.Path, PID: int(l.Holder.PID),
+		StartNS: api.U64(l.Holder.Start), Waiting: l.Waiting,
 	}
 }
 

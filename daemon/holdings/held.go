@@ -146,7 +146,8 @@ func (r *Reader) Of(ctx context.Context, ids []tracer.Identity) Held {
 	c.networks(ctx)
 	slices.SortFunc(c.Ports, ComparePorts)
 	slices.SortFunc(c.Locks, func(a, b Lock) int {
-		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Holder.PID, b.Holder.PID), cmp.Compare(a.key, b.key))
+		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Kind, b.Kind),
+			cmp.Compare(a.Holder.PID, b.Holder.PID), cmp.Compare(a.key, b.key))
 	})
 	c.Locks = slices.CompactFunc(c.Locks, func(a, b Lock) bool { return a.Holder == b.Holder && a.Same(&b) }) // ids may name one twice
 	return c.Held
@@ -252,7 +253,8 @@ func (c *collection) file(d *descriptor, id tracer.Identity) error {
 			return err
 		}
 		for _, e := range info.locks {
-			c.lock(Lock{Kind: e.kind, Mode: e.mode, Path: memory.ShortPath(d.link), Holder: id, Waiting: c.waiting[e.key()], key: e.key()})
+			c.lock(Lock{Kind: e.kind, Mode: e.mode, Path: memory.ShortPath(d.link),
+				Holder: id, Waiting: c.waiting[e.key()], key: e.key()})
 		}
 		if len(info.locks) > 0 {
 			return nil

@@ -267,7 +267,8 @@ func (r *Reader) distinct(ctx context.Context, p *process, tids []string) ([]str
 
 // gone reports whether a read error means that the process no longer exists.
 func gone(err error) bool {
-	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH) || errors.Is(err, errOther) || errors.Is(err, tracer.ErrNotFound)
+	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH) || errors.Is(err, errOther) ||
+		errors.Is(err, tracer.ErrNotFound)
 }
 
 // left reports whether an error of a read through the handle means that the process no

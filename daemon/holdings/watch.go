@@ -132,7 +132,8 @@ func (h *Holdings) cpuOf(
 
 // reread reads those members of a session that have used a CPU, and returns whose holdings are known
 // from now on. What could not be read, or kept, is read again.
-func (h *Holdings) reread(ctx context.Context, id tracer.SessionID, before, now map[tracer.Identity]uint64) map[tracer.Identity]uint64 {
+func (h *Holdings) reread(ctx context.Context, id tracer.SessionID, before,
+	now map[tracer.Identity]uint64) map[tracer.Identity]uint64 {
 	var stirred []tracer.Identity
 	for p, cpu := range now {
 		if was, known := before[p]; !known || was != cpu {
@@ -212,7 +213,8 @@ func (h *Holdings) lookForClients(ctx context.Context, id tracer.SessionID, stir
 	h.o.Registry.Do(func(t registry.Tx) {
 		if its := h.sessions[id]; its != nil {
 			its.use.stirred = its.use.stirred || stirred
-			due = (its.use.stirred || its.use.now) && (its.use.looked == 0 || h.o.Clock.Monotonic()-its.use.looked >= useEvery)
+			due = (its.use.stirred || its.use.now) && (its.use.looked == 0 ||
+				h.o.Clock.Monotonic()-its.use.looked >= useEvery)
 		}
 	})
 	if due {

@@ -56,7 +56,8 @@ func (h *acting) postSession(w http.ResponseWriter, _ *http.Request, c access.Ca
 	if err != nil {
 		return err
 	}
-	h.Log.Info().Str(system.KeySession, d.ID).Str(system.KeyName, d.Name).Uint32(system.KeyUID, c.UID).Uint32(system.KeyPID, spec.Root.PID).
+	h.Log.Info().Str(system.KeySession, d.ID).Str(system.KeyName, d.Name).
+		Uint32(system.KeyUID, c.UID).Uint32(system.KeyPID, spec.Root.PID).
 		Msg("session created")
 	h.Access.Done(c, access.Create, d.ID)
 	d.Head, d.Token, d.Warnings = api.NewHead("session"), token, h.Steward.Unrefused()
@@ -81,7 +82,8 @@ func (h *acting) spec(req *api.NewSession, c access.Caller) (spec tracer.Session
 	case req.MaxProcesses < 0 || req.MaxProcesses > 1<<22:
 		return bad("invalid max_processes %d: must be 0 to 4194304", req.MaxProcesses)
 	}
-	for name, v := range map[string]int64{"max_lifetime_ms": req.MaxLifetimeMS, "max_rss_bytes": req.MaxRSSBytes, "idle_ms": req.IdleMS, "timeout_ms": req.TimeoutMS} {
+	for name, v := range map[string]int64{"max_lifetime_ms": req.MaxLifetimeMS,
+		"max_rss_bytes": req.MaxRSSBytes, "idle_ms": req.IdleMS, "timeout_ms": req.TimeoutMS} {
 		if v < 0 || v > api.MaxLimit {
 			return bad("invalid %s %d: must be 0 to %d", name, v, int64(api.MaxLimit))
 		}
@@ -116,7 +118,8 @@ func badName(name string) error {
 
 func graceOf(ms int64) (time.Duration, error) {
 	if ms < 0 || ms > api.MaxGrace.Milliseconds() {
-		return 0, api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid grace_ms %d: must be 0 to %d", ms, api.MaxGrace.Milliseconds()), "")
+		return 0, api.NewError(api.CodeBadRequest,
+			fmt.Sprintf("invalid grace_ms %d: must be 0 to %d", ms, api.MaxGrace.Milliseconds()), "")
 	}
 	return time.Duration(ms) * time.Millisecond, nil
 }
@@ -179,7 +182,8 @@ func (h *acting) postAdopted(w http.ResponseWriter, req *api.NewSession, c acces
 	if err != nil {
 		return err
 	}
-	h.Log.Info().Str(system.KeySession, d.ID).Str(system.KeyName, d.Name).Uint32(system.KeyUID, c.UID).Uint32(system.KeyPID, spec.Root.PID).
+	h.Log.Info().Str(system.KeySession, d.ID).Str(system.KeyName, d.Name).
+		Uint32(system.KeyUID, c.UID).Uint32(system.KeyPID, spec.Root.PID).
 		Int(system.KeyAdded, n).Msg("process adopted")
 	h.Access.Done(c, access.Adopt, d.ID)
 	d.Head, d.Warnings = api.NewHead("session"), h.leftOut(c, info.ID)

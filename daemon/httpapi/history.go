@@ -52,8 +52,10 @@ func (h *sessions) receiptAfter(ctx context.Context, place string, c access.Call
 			return nil, err
 		}
 		command = h.Signed.Newest(ctx, c)
-	} else if _, err := fmt.Sscanf(place, "%d.%d", &session, &command); err != nil || fmt.Sprintf("%d.%d", session, command) != place {
-		return nil, api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid after %.100q: must be now, or the next of an answer", place), "")
+	} else if _, err := fmt.Sscanf(place, "%d.%d", &session, &command); err != nil ||
+		fmt.Sprintf("%d.%d", session, command) != place {
+		return nil, api.NewError(api.CodeBadRequest,
+			fmt.Sprintf("invalid after %.100q: must be now, or the next of an answer", place), "")
 	}
 	d = &api.Sessions{Head: api.NewHead("sessions"), Items: []api.Session{}}
 	if d.Receipt, session, err = h.Archive.After(ctx, session, c); d.Receipt == nil && err == nil {

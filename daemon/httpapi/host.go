@@ -106,7 +106,8 @@ func resyncDocument(r *registry.Resync) *api.Resync {
 		if len(d.Items) == maxFindings {
 			continue
 		}
-		f := api.Finding{Kind: c.Kind.String(), Process: document.Ref(c.ID), From: document.RefOrNil(c.From), To: document.RefOrNil(c.To)}
+		f := api.Finding{Kind: c.Kind.String(), Process: document.Ref(c.ID),
+			From: document.RefOrNil(c.From), To: document.RefOrNil(c.To)}
 		if c.Session != 0 {
 			f.Session = c.Session.String()
 		}

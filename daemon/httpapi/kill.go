@@ -73,7 +73,8 @@ func (h *acting) postKill(w http.ResponseWriter, r *http.Request, c access.Calle
 	if err != nil {
 		return h.unkilled(c, p.Session, ref, acts.Refused("kill "+ref.String(), err))
 	}
-	h.Log.Info().Str(system.KeyVerb, access.Kill.String()).Str(system.KeySession, p.Session).Str(system.KeySignal, req.Signal).
+	h.Log.Info().Str(system.KeyVerb, access.Kill.String()).
+		Str(system.KeySession, p.Session).Str(system.KeySignal, req.Signal).
 		Int(system.KeyTarget, ref.PID).EmbedObject(c).Str(system.KeyReason, outcome.String()).Msg("member signalled")
 	h.Access.DoneTo(c, access.Kill, "SIG"+req.Signal+": "+outcome.String(), p.Session, ref)
 	return reply(w, http.StatusOK, api.Killed{Head: api.NewHead("killed"), Process: *p, Outcome: outcome.String()})

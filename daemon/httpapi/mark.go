@@ -26,7 +26,8 @@ func (h *acting) postMark(w http.ResponseWriter, _ *http.Request, c access.Calle
 	agent, ok := h.Marks.Agent(c, req.Agent)
 	if !ok {
 		what := fmt.Sprintf("pid %d", req.Agent.PID)
-		return h.Access.Refuse(c, access.Mark, what, access.Decision{Why: "it is not an ancestor of the caller in the caller's session"})
+		return h.Access.Refuse(c, access.Mark, what,
+			access.Decision{Why: "it is not an ancestor of the caller in the caller's session"})
 	}
 	d, err := h.Marks.Mark(c, agent, req)
 	return send(w, http.StatusOK, d, err)

@@ -66,7 +66,8 @@ func (h *host) getExplain(w http.ResponseWriter, _ *http.Request, c access.Calle
 		effect = "no effect: the end of its own session reaches it"
 	}
 	add := func(rule, reason, origin, effect string) {
-		d.Items = append(d.Items, api.PolicyRule{Kind: "policy_rule", Rule: rule, Reason: reason, Origin: origin, Effect: effect})
+		d.Items = append(d.Items, api.PolicyRule{Kind: "policy_rule", Rule: rule,
+			Reason: reason, Origin: origin, Effect: effect})
 	}
 	in := h.Rules.Policy()
 	for _, rule := range in.Protected(facts) {

@@ -55,5 +55,6 @@ func (h *sessions) getWatch(w http.ResponseWriter, r *http.Request, c access.Cal
 			return api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid hz %q: must be 1 to %d", text, maxHz), "")
 		}
 	}
-	return h.Feed.Serve(r.Context(), w, c, stream.WatchRequest{Session: q.Get("session"), Interval: time.Second / time.Duration(hz)})
+	return h.Feed.Serve(r.Context(), w, c, stream.WatchRequest{Session: q.Get("session"),
+		Interval: time.Second / time.Duration(hz)})
 }

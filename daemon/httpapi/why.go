@@ -31,7 +31,8 @@ func (h *processes) getProcess(w http.ResponseWriter, r *http.Request, c access.
 }
 
 // named is the process that a text names, by memory, or else why it belongs to a session, by the history.
-func (h *processes) named(r *http.Request, text string, c access.Caller) (id tracer.Identity, live bool, p *api.Process, past *api.Why, err error) {
+func (h *processes) named(r *http.Request, text string, c access.Caller) (id tracer.Identity,
+	live bool, p *api.Process, past *api.Why, err error) {
 	id, live, err = h.Find.Identity(text, c)
 	if past, err = h.past(r, text, id, live, c, err); past == nil && err == nil {
 		p, err = h.Find.Process(id, live, c)
@@ -41,7 +42,8 @@ func (h *processes) named(r *http.Request, text string, c access.Caller) (id tra
 
 // past answers for a process of an ended session, if the history has it: memory has forgotten it,
 // says err, or may forget it. It is nil if memory's answer is to be sent.
-func (h *processes) past(r *http.Request, text string, id tracer.Identity, live bool, c access.Caller, err error) (*api.Why, error) {
+func (h *processes) past(r *http.Request, text string, id tracer.Identity, live bool,
+	c access.Caller, err error) (*api.Why, error) {
 	switch {
 	case lookup.IsForgotten(err):
 		return h.Archive.Why(r.Context(), text, c, err)

@@ -17,7 +17,8 @@ import (
 )
 
 // whyPortAt answers about the members that listened on a TCP port at a time, from the history.
-func (h *processes) whyPortAt(w http.ResponseWriter, r *http.Request, c access.Caller, port uint16, proto, text string) error {
+func (h *processes) whyPortAt(w http.ResponseWriter, r *http.Request, c access.Caller,
+	port uint16, proto, text string) error {
 	at, err := api.ParseTime(text, time.Now())
 	switch {
 	case err != nil:

@@ -25,7 +25,8 @@ func (h *processes) whyPort(w http.ResponseWriter, r *http.Request, c access.Cal
 	port, err := strconv.ParseUint(q.Get("port"), 10, 16)
 	proto := cmp.Or(q.Get("proto"), "tcp")
 	if err != nil || port == 0 || proto != "tcp" && proto != "udp" || q.Has("device") || q.Has("inode") {
-		return api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid port %q or proto %q: must be 1 to 65535, and tcp or udp", q.Get("port"), proto), "")
+		return api.NewError(api.CodeBadRequest,
+			fmt.Sprintf("invalid port %q or proto %q: must be 1 to 65535, and tcp or udp", q.Get("port"), proto), "")
 	}
 	if q.Has("at") {
 		return h.whyPortAt(w, r, c, uint16(port), proto, q.Get("at"))
@@ -85,7 +86,8 @@ func (h *processes) whyPath(w http.ResponseWriter, r *http.Request, c access.Cal
 		}
 	}
 	if err != nil || !filepath.IsAbs(f.Path) || q.Has("proto") || q.Has("at") || q.Has("device") != q.Has("inode") {
-		return api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid path %q: must be absolute, with device and inode or neither", f.Path), "")
+		return api.NewError(api.CodeBadRequest,
+			fmt.Sprintf("invalid path %q: must be absolute, with device and inode or neither", f.Path), "")
 	}
 	f.Path = filepath.Clean(f.Path)
 	return h.whyHeld(w, r, c, "path "+f.Path, "no process found that has "+f.Path+" open or locked", func(ctx context.Context) (held found) {
@@ -142,7 +144,8 @@ func (h *processes) whyHeld(w http.ResponseWriter, r *http.Request, c access.Cal
 	case len(d.Items) > 0:
 		return reply(w, http.StatusOK, d)
 	case d.Hidden > 0:
-		return api.NewError(api.CodeDenied, fmt.Sprintf("why %s: not permitted: %s it", what, ofOthers(d.Hidden, "holds", "hold")), "run with sudo")
+		return api.NewError(api.CodeDenied, fmt.Sprintf("why %s: not permitted: %s it",
+			what, ofOthers(d.Hidden, "holds", "hold")), "run with sudo")
 	}
 	message := none
 	if d.TimeWait > 0 {

@@ -54,7 +54,8 @@ var clients = []client{{
 	kind:  BrokerKind{Name: "tmux", Servers: []string{"tmux"}, Before: []string{"utempter"}, Forks: true},
 	names: []string{"tmux"},
 	verbs: []string{"new-session", "new", "new-window", "neww", "split-window", "splitw", "respawn-pane", "respawnp",
-		"respawn-window", "respawnw", "run-shell", "run", "if-shell", "if", "send-keys", "send", "display-popup", "popup", "pipe-pane", "pipep"},
+		"respawn-window", "respawnw", "run-shell", "run", "if-shell", "if", "send-keys",
+		"send", "display-popup", "popup", "pipe-pane", "pipep"},
 	takes:  []string{"-c", "-f", "-L", "-S", "-T"},
 	server: []string{"-L", "-S"},
 }, {
@@ -67,8 +68,10 @@ var clients = []client{{
 	unit:  "--unit",
 	idle:  []string{"--scope", "--help", "-h", "--version"}, // a scope is entered by systemd-run itself
 	takes: []string{"-H", "--host", "-M", "--machine", "-u", "--unit", "-p", "--property", "-E", "--setenv", "--description",
-		"--slice", "--service-type", "--uid", "--gid", "--nice", "--working-directory", "--on-active", "--on-boot", "--on-startup",
-		"--on-unit-active", "--on-unit-inactive", "--on-calendar", "--path-property", "--socket-property", "--timer-property"},
+		"--slice", "--service-type", "--uid", "--gid", "--nice", "--working-directory",
+		"--on-active", "--on-boot", "--on-startup",
+		"--on-unit-active", "--on-unit-inactive", "--on-calendar", "--path-property",
+		"--socket-property", "--timer-property"},
 }, {
 	kind:  BrokerKind{Name: "atd", Servers: []string{"atd"}, Later: true},
 	names: []string{"at", "batch"},
@@ -80,13 +83,15 @@ var clients = []client{{
 	idle:  []string{"-l", "-r"},
 	takes: []string{"-u"},
 }, {
-	kind: BrokerKind{Name: "docker", Servers: []string{"containerd-shim-runc-v2", "containerd-shim-runc-v1", "containerd-shim"},
+	kind: BrokerKind{Name: "docker", Servers: []string{"containerd-shim-runc-v2",
+		"containerd-shim-runc-v1", "containerd-shim"},
 		// "/" is the file of runc's own process: a detached mount of its binary.
 		Before: []string{"runc", "runc_cloned", "crun", "/"}, Relays: true},
 	names: []string{"docker"},
 	verbs: []string{"run", "start", "restart", "create", "build", "compose", "container run", "container start",
 		"container restart", "container create"},
-	takes:     []string{"-c", "--context", "--config", "-H", "--host", "-l", "--log-level", "--tlscacert", "--tlscert", "--tlskey"},
+	takes: []string{"-c", "--context", "--config", "-H", "--host", "-l", "--log-level",
+		"--tlscacert", "--tlscert", "--tlskey"},
 	container: "--name",
 }, {
 	kind:  BrokerKind{Name: "sshd", Servers: []string{"sshd", "sshd-session"}, Relays: true},
@@ -127,7 +132,8 @@ var clients = []client{{
 		"--version",
 		"-V",
 	},
-	takes: []string{"-c", "--config", "--enable", "--disable", "--remote", "--remote-auth-token-env", "-i", "--image", "-m", "--model",
+	takes: []string{"-c", "--config", "--enable", "--disable", "--remote", "--remote-auth-token-env",
+		"-i", "--image", "-m", "--model",
 		"--local-provider", "-p", "--profile", "-s", "--sandbox", "-C", "--cd", "--add-dir", "-a", "--ask-for-approval"},
 }}
 

@@ -15,7 +15,8 @@ func ContainerID(path string) (id, runtime string) {
 		if i := strings.LastIndexByte(last, '-'); i >= 0 {
 			prefix, last = last[:i], last[i+1:]
 		}
-		if len(last) == ContainerIDLength && strings.Trim(last, "0123456789abcdef") == "" && !strings.HasSuffix(prefix, "conmon") {
+		if len(last) == ContainerIDLength && strings.Trim(last, "0123456789abcdef") == "" &&
+			!strings.HasSuffix(prefix, "conmon") {
 			if prefix == "" {
 				prefix = above
 			}
@@ -28,7 +29,8 @@ func ContainerID(path string) (id, runtime string) {
 
 // runtimes has the runtimes by what is in a cgroup's path before the id.
 var runtimes = map[string]string{
-	"docker": "docker", "cri-containerd": "containerd", "k8s.io": "containerd", "crio": "cri-o", "libpod": "podman", "libpod_parent": "podman",
+	"docker": "docker", "cri-containerd": "containerd", "k8s.io": "containerd", "crio": "cri-o",
+	"libpod": "podman", "libpod_parent": "podman",
 }
 
 // ContainerIDOf returns the same from /proc/PID/cgroup. Where cgroup v1 is in use, docker's own hierarchies may show what v2

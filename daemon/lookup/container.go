@@ -138,7 +138,8 @@ func (f *ContainerFinder) find(pid uint32, id, runtime string) (found FoundConta
 	f.mu.Lock()
 	was := f.known[key]
 	f.mu.Unlock()
-	if was.Container != nil && time.Since(was.read) < fresh && was.Container.Name != "" && f.serves(supervisor, inside, id) == nil {
+	if was.Container != nil && time.Since(was.read) < fresh && was.Container.Name != "" &&
+		f.serves(supervisor, inside, id) == nil {
 		return was.FoundContainer, nil
 	}
 	if err := f.serves(supervisor, inside, id); err != nil {

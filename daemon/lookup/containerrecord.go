@@ -78,7 +78,8 @@ func docker(key procfs.Key, dir string, c *lineage.Container) (labels []string, 
 	if record.ID != c.ID {
 		return nil, errOther
 	}
-	c.Runtime, c.Name, c.Image, c.Created = "docker", bounded(strings.TrimPrefix(record.Name, "/")), bounded(record.Config.Image), record.Created
+	c.Runtime, c.Name, c.Image, c.Created = "docker", bounded(strings.TrimPrefix(record.Name,
+		"/")), bounded(record.Config.Image), record.Created
 	for _, name := range slices.Sorted(maps.Keys(record.Config.Labels)) {
 		labels = append(labels, name+"="+record.Config.Labels[name])
 	}

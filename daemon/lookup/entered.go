@@ -30,7 +30,8 @@ func (f *ContainerFinder) Entered(in, pid uint32) (found FoundContainer, err err
 	}
 	if by != 0 {
 		// The sandbox of a pod says nothing about its containers, and may be in another PID namespace than they.
-		if other, e := f.entered(in, by); e == nil && !other.Sandbox() || errors.Is(e, ErrInner) && errors.Is(err, ErrNoContainer) {
+		if other, e := f.entered(in, by); e == nil && !other.Sandbox() ||
+			errors.Is(e, ErrInner) && errors.Is(err, ErrNoContainer) {
 			return other, e
 		}
 	}

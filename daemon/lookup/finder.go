@@ -150,7 +150,8 @@ func find(v registry.View, word string, c access.Caller) (*registry.Session, err
 	case len(mine) == 1:
 		return mine[0], nil
 	case len(readable) > 1:
-		e := api.NewError(api.CodeAmbiguous, fmt.Sprintf("session %q: %d sessions have that name", word, len(readable)), "use the id")
+		e := api.NewError(api.CodeAmbiguous, fmt.Sprintf("session %q: %d sessions have that name",
+			word, len(readable)), "use the id")
 		for _, x := range readable {
 			e.Items = append(e.Items, v.Document(x, c))
 		}
@@ -160,7 +161,8 @@ func find(v registry.View, word string, c access.Caller) (*registry.Session, err
 	case ended != nil:
 		return ended, nil
 	}
-	return hidden, api.NewError(api.CodeNotFound, fmt.Sprintf("session %q not found", word), `"lineage ls -a" lists those that you may see`)
+	return hidden, api.NewError(api.CodeNotFound, fmt.Sprintf("session %q not found", word),
+		`"lineage ls -a" lists those that you may see`)
 }
 
 // readers is how many requests may read the whole of procfs at once.
@@ -194,7 +196,8 @@ func IsForgotten(err error) bool {
 // Foreign is the error for a caller whose PIDs mean nothing here.
 func Foreign(c access.Caller) error {
 	if c.Unplaced != nil {
-		return api.NewError(api.CodePIDNamespace, fmt.Sprintf("the PID namespace of the caller cannot be read: %v", c.Unplaced),
+		return api.NewError(api.CodePIDNamespace,
+			fmt.Sprintf("the PID namespace of the caller cannot be read: %v", c.Unplaced),
 			"the daemon needs the procfs of the initial PID namespace at /proc")
 	}
 	return api.NewError(api.CodePIDNamespace, "the caller is in another PID namespace: its PIDs are not valid here",

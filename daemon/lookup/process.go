@@ -124,7 +124,8 @@ func (f *Finder) outsider(id tracer.Identity) (*api.Process, uint32, error) {
 		return nil, 0, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d: no such process", id.PID), "")
 	}
 	uid := st.UIDs[1]
-	p := &api.Process{Ref: document.Ref(id), Comm: st.Name, State: api.StateLive, UID: new(int(uid)), Started: f.o.Clock.Wall(id.Start)}
+	p := &api.Process{Ref: document.Ref(id), Comm: st.Name, State: api.StateLive,
+		UID: new(int(uid)), Started: f.o.Clock.Wall(id.Start)}
 	if stat.State == 'Z' {
 		p.State = api.StateZombie
 	}

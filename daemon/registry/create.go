@@ -53,7 +53,8 @@ func (r *Registry) room(spec *tracer.SessionSpec, around []*Session) error {
 			return api.NewError(api.CodeTooMany, fmt.Sprintf("uid %d has %d sessions", spec.UID, n), "end some")
 		}
 		if all >= maxSessions {
-			return api.NewError(api.CodeTooMany, fmt.Sprintf("%d sessions are live; the rest are reserved for root", all), "end some")
+			return api.NewError(api.CodeTooMany,
+				fmt.Sprintf("%d sessions are live; the rest are reserved for root", all), "end some")
 		}
 	}
 	if len(around) == 0 {
@@ -87,10 +88,12 @@ func (t Tx) Create(spec tracer.SessionSpec) (*Session, error) {
 	r := t.r
 	around := r.around(&spec)
 	for _, x := range r.sessions {
-		if i := &x.info; spec.Requested && !spec.Adopted && i.Root == spec.Root && i.Owner == spec.Owner && i.Name == spec.Name && x.Active() {
+		if i := &x.info; spec.Requested && !spec.Adopted && i.Root == spec.Root &&
+			i.Owner == spec.Owner && i.Name == spec.Name && x.Active() {
 			return x, nil // the caller did not get the reply: the daemon died
 		}
-		if spec.Name != "" && spec.Rule == 0 && !x.closed && x.info.Name == spec.Name && (x.info.UID == spec.UID || slices.Contains(around, x)) {
+		if spec.Name != "" && spec.Rule == 0 && !x.closed && x.info.Name == spec.Name && (x.info.UID == spec.UID ||
+			slices.Contains(around, x)) {
 			return nil, api.NewError(api.CodeBusyName,
 				fmt.Sprintf("session name %q is in use by %v", spec.Name, x.info.ID), "choose another --name")
 		}

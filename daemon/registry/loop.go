@@ -40,7 +40,8 @@ type call struct {
 
 func newLoop(k Kernel) loop {
 	return loop{
-		calls: make(chan call), reads: make(chan call), done: make(chan struct{}), failed: make(chan error, 1), inbox: newInbox(k),
+		calls: make(chan call), reads: make(chan call), done: make(chan struct{}),
+		failed: make(chan error, 1), inbox: newInbox(k),
 		run: reflect.ValueOf((*Registry).Run).Pointer(),
 	}
 }

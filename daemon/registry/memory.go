@@ -96,7 +96,8 @@ func (v View) restore(s *Session, text json.RawMessage) {
 	var receipt enforcer.Booked
 	err := json.Unmarshal(text, &was)
 	for name, into := range map[string]any{
-		"ended_by": &s.endedBy, "end_caller": &s.endCaller, "cpu_dead_ns": &s.cpuDead, "joined": &s.joined, "timeout_ns": &s.timeout, "receipt": &receipt,
+		"ended_by": &s.endedBy, "end_caller": &s.endCaller, "cpu_dead_ns": &s.cpuDead,
+		"joined": &s.joined, "timeout_ns": &s.timeout, "receipt": &receipt,
 	} {
 		err = errors.Join(err, was.Decode(name, into))
 	}

@@ -126,10 +126,11 @@ type counts struct {
 // New makes a registry; Run is its goroutine.
 func New(o Options) *Registry {
 	r := &Registry{
-		o:        o,
-		began:    o.Clock.Boottime(),
-		loop:     newLoop(o.Kernel),
-		counts:   counts{meter: Meter{Resyncs: make(map[Cause]uint64), Ends: make(map[system.EndMetrics]uint64), Took: system.NewDurations()}},
+		o:     o,
+		began: o.Clock.Boottime(),
+		loop:  newLoop(o.Kernel),
+		counts: counts{meter: Meter{Resyncs: make(map[Cause]uint64),
+			Ends: make(map[system.EndMetrics]uint64), Took: system.NewDurations()}},
 		graph:    lineage.New(o.Graph),
 		sessions: make(map[tracer.SessionID]*Session),
 		nested:   make(map[tracer.SessionID][]tracer.SessionID),

@@ -269,7 +269,8 @@ func (r *Registry) counted(misses, counters map[string]uint64, grown bool) {
 	}
 	if n := counters["enter_failed"]; r.counts.counters != nil && n > r.counts.counters["enter_failed"] {
 		fate := map[bool]string{true: "killed at birth", false: "killed if they were found"}[r.o.Kernel.Features().Level >= 3]
-		r.view().Degrade("children of members were " + fate + ", because the kernel side had no room for them: was pid_max raised since it was loaded?")
+		r.view().Degrade("children of members were " + fate +
+			", because the kernel side had no room for them: was pid_max raised since it was loaded?")
 	}
 	r.counts.misses, r.counts.counters = misses, counters
 	if grown {

@@ -153,7 +153,8 @@ func (r *Registry) HandOver(spec tracer.SessionSpec, all []tracer.Identity, note
 			break
 		}
 		if err != nil {
-			r.o.Log.Warn().Err(err).Str(system.KeySession, info.ID.String()).Uint32(system.KeyPID, id.PID).Msg("process not kept")
+			r.o.Log.Warn().Err(err).Str(system.KeySession, info.ID.String()).
+				Uint32(system.KeyPID, id.PID).Msg("process not kept")
 		}
 	}
 	for _, id := range all {

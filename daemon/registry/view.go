@@ -152,7 +152,8 @@ func (t Tx) asked(s *Session, by *api.Caller, record *access.AuditCaller) {
 	t.r.moved(
 		s.info.Parent,
 		s.info.Root,
-		api.Outcome{Outcome: api.OutcomeBranch, Session: s.info.ID.String(), Why: fmt.Sprintf("session %v, ended by %s", s.info.ID, display.Caller(by))},
+		api.Outcome{Outcome: api.OutcomeBranch, Session: s.info.ID.String(),
+			Why: fmt.Sprintf("session %v, ended by %s", s.info.ID, display.Caller(by))},
 	)
 }
 

@@ -340,11 +340,13 @@ func (s *Steward) adopt(p *policy.Policy, t *tracer.Process, facts *policy.Facts
 	spec.Root, spec.UID, spec.Adopted = t.Identity, t.UID, true
 	info, n, err := s.o.Registry.Adopt(spec, 0)
 	if err != nil {
-		s.o.Log.Error().Err(err).Str(system.KeyRule, rule.Name).Uint32(system.KeyPID, t.PID).Msg("running process not adopted")
+		s.o.Log.Error().Err(err).Str(system.KeyRule, rule.Name).
+			Uint32(system.KeyPID, t.PID).Msg("running process not adopted")
 		return
 	}
 	s.reread(info.ID)
 	s.o.Log.Info().Str(system.KeySession, info.ID.String()).Str(system.KeyRule, rule.Name).
 		Uint32(system.KeyPID, t.PID).Int(system.KeyAdded, n).Msg("running process adopted")
-	s.Record("agent", access.AuditDone, fmt.Sprintf("rule %s (%s): it was running", rule.Name, p.Origin(rule)), info.ID, info.Root)
+	s.Record("agent", access.AuditDone, fmt.Sprintf("rule %s (%s): it was running", rule.Name, p.Origin(rule)),
+		info.ID, info.Root)
 }

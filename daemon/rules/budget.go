@@ -40,7 +40,8 @@ func (s *Steward) overBudget(v registry.View, p *policy.Policy) (over []Excess) 
 		if cause == tracer.CauseNone {
 			continue
 		}
-		byPolicy := x.Info().Rule != 0 || cause == tracer.CauseMaxRSS && x.Info().MaxRSS == 0 || cause == tracer.CauseIdle && x.Info().Idle == 0
+		byPolicy := x.Info().Rule != 0 || cause == tracer.CauseMaxRSS && x.Info().MaxRSS == 0 ||
+			cause == tracer.CauseIdle && x.Info().Idle == 0
 		over = append(over, Excess{x.ID(), x.Info().UID, cause, x.Info().Grace, byPolicy})
 	}
 	return over
@@ -84,7 +85,8 @@ func (s *Steward) walking(v registry.View) registry.Want {
 // spareLeftovers notes that the policy, were it enforced, would end the leftovers of a
 // rule's session.
 func (s *Steward) spareLeftovers(v registry.View, x *registry.Session) {
-	if x.RootDied() == 0 || x.Info().Rule == 0 || x.Info().State != tracer.StateActive || s.o.Rules.Enforced(x.Info().UID) || s.reportsOnly(x.Info()) {
+	if x.RootDied() == 0 || x.Info().Rule == 0 || x.Info().State != tracer.StateActive ||
+		s.o.Rules.Enforced(x.Info().UID) || s.reportsOnly(x.Info()) {
 		return
 	}
 	cause := tracer.CauseRootExit.String()

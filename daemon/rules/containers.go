@@ -84,7 +84,8 @@ func (j joined) judge(p *policy.Policy, find FindAsker) {
 	delete(j.by.tries, j.info.ID)
 	if err != nil {
 		if j.letGo(err.Error()) && !final(err, rootLives) { // others may be many, such as sandboxes that are in no container
-			j.by.Record("exec", access.AuditDone, "command in a container released, no rule applied: "+err.Error(), j.info.ID, j.info.Root)
+			j.by.Record("exec", access.AuditDone, "command in a container released, no rule applied: "+err.Error(),
+				j.info.ID, j.info.Root)
 		}
 		return
 	}
@@ -106,7 +107,8 @@ func (j joined) judge(p *policy.Policy, find FindAsker) {
 		if main {
 			how = "main process of container"
 		}
-		j.by.Record("exec", access.AuditDone, fmt.Sprintf("rule %s (%s): %s %s", rule.Name, p.Origin(rule), how, in.Container.ID), j.info.ID, j.info.Root)
+		j.by.Record("exec", access.AuditDone, fmt.Sprintf("rule %s (%s): %s %s", rule.Name,
+			p.Origin(rule), how, in.Container.ID), j.info.ID, j.info.Root)
 	}
 }
 
@@ -117,7 +119,8 @@ func ruleFor(p *policy.Policy, in lookup.FoundContainer) *policy.Container {
 		return nil
 	}
 	return p.Container(policy.Room{
-		Runtime: c.Runtime, Container: c.Name, Image: c.Image, Pod: c.Pod, Namespace: c.Namespace, Env: in.Env, Labels: in.Labels,
+		Runtime: c.Runtime, Container: c.Name, Image: c.Image, Pod: c.Pod, Namespace: c.Namespace,
+		Env: in.Env, Labels: in.Labels,
 	})
 }
 
@@ -129,12 +132,14 @@ func (j joined) workFor(p *policy.Policy, asker tracer.SessionID, in *lineage.Co
 		j.letGo("no rule wants it")
 		return
 	}
-	if err := j.by.o.Kernel.SetTerms(j.info.ID, tracer.SessionSpec{Grace: of.Grace, KeepOnRootExit: true, For: asker}); err != nil {
+	if err := j.by.o.Kernel.SetTerms(j.info.ID, tracer.SessionSpec{Grace: of.Grace,
+		KeepOnRootExit: true, For: asker}); err != nil {
 		return // it is over
 	}
 	j.by.reread(j.info.ID)
 	j.by.o.Registry.Do(func(t registry.Tx) { t.Contain(j.info.Root, in) })
-	j.by.Record("broker", access.AuditDone, fmt.Sprintf("put into container %s for session %v", in.ID, asker), j.info.ID, j.info.Root)
+	j.by.Record("broker", access.AuditDone, fmt.Sprintf("put into container %s for session %v", in.ID, asker),
+		j.info.ID, j.info.Root)
 }
 
 // enter makes the members of the session members of the one that the container is. What they start in the meantime is entered
@@ -164,7 +169,8 @@ func (j joined) enter(in lookup.FoundContainer) {
 		}
 	}
 	if _, err := k.Adopt(main.Session, 0); err != nil {
-		j.by.o.Log.Error().Err(err).Str(system.KeySession, main.Session.String()).Msg("descendants of a command in a container not entered")
+		j.by.o.Log.Error().Err(err).
+			Str(system.KeySession, main.Session.String()).Msg("descendants of a command in a container not entered")
 	}
 }
 

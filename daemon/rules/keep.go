@@ -30,7 +30,8 @@ type Kept struct {
 
 // Keep opens a kept session over processes of one session and their
 // descendants. The first of them is its root. Without a name it gets the root's.
-func (s *Steward) Keep(from tracer.SessionInfo, all []tracer.Identity, name string, why Kept, until time.Time) (tracer.SessionInfo, error) {
+func (s *Steward) Keep(from tracer.SessionInfo, all []tracer.Identity, name string,
+	why Kept, until time.Time) (tracer.SessionInfo, error) {
 	spec := tracer.SessionSpec{
 		Root: all[0], Name: name, UID: from.UID, Grace: from.Grace, KeptFrom: from.ID,
 		MaxLifetime: min(max(time.Until(until), time.Millisecond), maxLifetime),
@@ -112,16 +113,20 @@ func (s *Steward) keepIfRuled(p *policy.Policy, id tracer.Identity) {
 		return
 	}
 	if rule == nil {
-		s.Share(from, id, shared.Name, fmt.Sprintf("rule %s (%s): a server of several sessions", shared.Name, p.Origin(shared)))
+		s.Share(from, id, shared.Name, fmt.Sprintf("rule %s (%s): a server of several sessions",
+			shared.Name, p.Origin(shared)))
 		return
 	}
 	info, err := s.Keep(from, []tracer.Identity{id}, "", Kept{Reason: rule.Reason, Rule: rule.Name}, rule.Until.Time())
 	if err != nil {
 		if !errors.Is(err, tracer.ErrNotFound) {
-			s.o.Log.Error().Err(err).Uint32(system.KeyPID, id.PID).Str(system.KeyRule, rule.Name).Msg("process not kept by a rule")
+			s.o.Log.Error().Err(err).Uint32(system.KeyPID, id.PID).
+				Str(system.KeyRule, rule.Name).Msg("process not kept by a rule")
 		}
 		return
 	}
-	s.o.Log.Info().Str(system.KeySession, info.ID.String()).Str(system.KeyRule, rule.Name).Uint32(system.KeyPID, id.PID).Msg("kept by a rule")
-	s.Record(access.Keep.String(), access.AuditDone, fmt.Sprintf("rule %s (%s): %s", rule.Name, p.Origin(rule), rule.Reason), info.ID, id)
+	s.o.Log.Info().Str(system.KeySession, info.ID.String()).
+		Str(system.KeyRule, rule.Name).Uint32(system.KeyPID, id.PID).Msg("kept by a rule")
+	s.Record(access.Keep.String(), access.AuditDone, fmt.Sprintf("rule %s (%s): %s",
+		rule.Name, p.Origin(rule), rule.Reason), info.ID, id)
 }

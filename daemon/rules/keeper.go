@@ -77,7 +77,8 @@ func (k *Keeper) check(req *api.KeepRequest, c access.Caller) (*handover, error)
 	h := &handover{name: req.Name, why: Kept{Reason: req.Reason, By: c.Document()}, until: req.Until}
 	for _, ref := range req.Refs {
 		if ref.StartNS == 0 {
-			return nil, api.NewError(api.CodeBadRequest, fmt.Sprintf("keep %v: must be PID@START_NS", ref), `"lineage tree -o name" prints it`)
+			return nil, api.NewError(api.CodeBadRequest, fmt.Sprintf("keep %v: must be PID@START_NS", ref),
+				`"lineage tree -o name" prints it`)
 		}
 		id, live, err := k.Find.Identity(ref.String(), c)
 		if err != nil {
@@ -113,7 +114,8 @@ func (k *Keeper) room(uid uint32) error {
 		return n
 	})
 	if err == nil && kept >= maxKeeps {
-		err = api.NewError(api.CodeTooMany, fmt.Sprintf("keep: uid %d has %d kept sessions already", uid, kept), "end some of them first")
+		err = api.NewError(api.CodeTooMany, fmt.Sprintf("keep: uid %d has %d kept sessions already", uid, kept),
+			"end some of them first")
 	}
 	return err
 }
@@ -137,9 +139,11 @@ func (k *Keeper) former(id tracer.Identity, live bool, c access.Caller) (info tr
 	case !live:
 		return info, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d has exited", id.PID), "")
 	case info.ID == 0:
-		return info, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d is in no session, so lineage will not end it", id.PID), "")
+		return info, api.NewError(api.CodeNotFound,
+			fmt.Sprintf("pid %d is in no session, so lineage will not end it", id.PID), "")
 	case info.Kept:
-		return info, api.NewError(api.CodeBadRequest, fmt.Sprintf("pid %d is already kept, in session %v", id.PID, info.ID), "")
+		return info, api.NewError(api.CodeBadRequest,
+			fmt.Sprintf("pid %d is already kept, in session %v", id.PID, info.ID), "")
 	case info.Root == id:
 		return info, errRoot(id)
 	case e.Flags&tracer.FlagProtected != 0:
@@ -213,7 +217,8 @@ func (k *Keeper) handOver(h *handover, c access.Caller) (tracer.SessionID, error
 	if _, err := k.Registry.Resync(registry.CauseMoved); err != nil {
 		k.Log.Error().Err(err).Msg("state of the kernel side not read")
 	}
-	k.Log.Info().Str(system.KeySession, info.ID.String()).Str(system.KeyName, info.Name).Uint32(system.KeyUID, c.UID).Uint32(system.KeyPID, first.PID).
+	k.Log.Info().Str(system.KeySession, info.ID.String()).
+		Str(system.KeyName, info.Name).Uint32(system.KeyUID, c.UID).Uint32(system.KeyPID, first.PID).
 		Msg("process kept")
 	for _, id := range h.processes {
 		why := fmt.Sprintf("from session %v, until %s: %s", h.from.ID, h.until.UTC().Format(time.RFC3339), h.why.Reason)

@@ -201,7 +201,8 @@ func (o *order) permit(entries []*policy.Operator) error {
 		if len(o.grants) >= g.entry.Signatures {
 			return nil
 		}
-		why = fmt.Sprintf("%s needs %d signatures of operators who may %s, and it has %d", g.entry.Name, g.entry.Signatures, o.Verb, len(o.grants))
+		why = fmt.Sprintf("%s needs %d signatures of operators who may %s, and it has %d",
+			g.entry.Name, g.entry.Signatures, o.Verb, len(o.grants))
 	}
 	return errors.New(why)
 }
@@ -241,5 +242,6 @@ func (o *order) may(v access.Verb, s access.Scope) access.Decision {
 	if covering >= least {
 		return access.Decision{Allow: true}
 	}
-	return access.Decision{Why: fmt.Sprintf("the policy does not let %s %v sessions of this user and name", strings.Join(o.Operators, " and "), does)}
+	return access.Decision{Why: fmt.Sprintf("the policy does not let %s %v sessions of this user and name",
+		strings.Join(o.Operators, " and "), does)}
 }

@@ -138,13 +138,15 @@ func (m *memory) reason(c *api.Command, now time.Time) string {
 	case m.failed != nil:
 		return fmt.Sprintf("the record of earlier commands cannot be used: %v", m.failed)
 	case now.Before(m.state.Latest.Add(-skew)):
-		return fmt.Sprintf("the clock of the host went back: its latest command was at %s", m.state.Latest.Format(time.RFC3339))
+		return fmt.Sprintf("the clock of the host went back: its latest command was at %s",
+			m.state.Latest.Format(time.RFC3339))
 	case !c.NotAfter.After(now):
 		return fmt.Sprintf("it expired at %s, and here it is %s", c.NotAfter.Format(time.RFC3339), now.Format(time.RFC3339))
 	case c.Issued.After(now.Add(skew)):
 		return "it was issued in the future, by the clock of the host"
 	case !c.NotAfter.After(m.state.Floor):
-		return fmt.Sprintf("commands that expire before %s are not remembered here: sign it again after that", m.state.Floor.Format(time.RFC3339))
+		return fmt.Sprintf("commands that expire before %s are not remembered here: sign it again after that",
+			m.state.Floor.Format(time.RFC3339))
 	}
 	if m.state.New != nil && m.elapsed()-m.state.New.At < forgotten {
 		left := forgotten - (m.elapsed() - m.state.New.At)

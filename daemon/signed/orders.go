@@ -93,7 +93,8 @@ func (s *Orders) Carry(req *api.SignedCommand, c access.Caller) (*api.CommandRep
 				return err
 			}
 			a = next
-			s.o.Log.Info().Str(system.KeyCommand, order.ID).Strs(system.KeyOperators, order.Operators).Str(system.KeyReason, order.Reason).
+			s.o.Log.Info().Str(system.KeyCommand, order.ID).
+				Strs(system.KeyOperators, order.Operators).Str(system.KeyReason, order.Reason).
 				Strs(system.KeySessions, sessions).EmbedObject(c).Msg("signed command accepted")
 			s.o.Access.Did(c, access.Order, order.Reason)
 			return nil
@@ -172,7 +173,8 @@ func (s *Orders) selected(o *order, c access.Caller) (all []tracer.SessionInfo, 
 		case missing >= 0:
 			err = api.NewError(api.CodeNotFound, fmt.Sprintf("session %q not found", o.Sessions[missing]), "")
 		case len(all) > api.MaxMatched:
-			err = api.NewError(api.CodeBadRequest, fmt.Sprintf("it would end %d sessions, more than %d", len(all), api.MaxMatched), "")
+			err = api.NewError(api.CodeBadRequest,
+				fmt.Sprintf("it would end %d sessions, more than %d", len(all), api.MaxMatched), "")
 		}
 	})
 	if rerr != nil {
@@ -326,7 +328,8 @@ func (s *Orders) counted(ctx context.Context, c access.Caller) []accepted {
 			err = s.checker.memory.over(a, s.checker.now())
 		}
 		if err != nil {
-			s.o.Log.Error().Err(err).Str(system.KeyCommand, a.ID).Msg("whether a signed command is over is not known, or not remembered")
+			s.o.Log.Error().Err(err).
+				Str(system.KeyCommand, a.ID).Msg("whether a signed command is over is not known, or not remembered")
 		}
 	}
 	return s.checker.memory.all()

@@ -171,7 +171,8 @@ func (c *Check) watch(ctx context.Context, bird *Canary, id tracer.SessionID, ro
 	case orphan.Session != id:
 		return fmt.Errorf("the kernel has the orphan in session %v, not in %v", orphan.Session, id)
 	case orphan.Evidence != tracer.EvidenceFork || orphan.Creator.PID != uint32(middle):
-		return fmt.Errorf("the kernel has the orphan by %v from pid %d, not by a fork of %d", orphan.Evidence, orphan.Creator.PID, middle)
+		return fmt.Errorf("the kernel has the orphan by %v from pid %d, not by a fork of %d",
+			orphan.Evidence, orphan.Creator.PID, middle)
 	}
 	tick := time.Tick(askPause)
 	patience := time.After(growLimit / 4)

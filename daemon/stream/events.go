@@ -61,7 +61,8 @@ type EventsRequest struct {
 func (e *Events) Serve(ctx context.Context, w http.ResponseWriter, c access.Caller, q EventsRequest) error {
 	rd := &reader{
 		e: e, out: e.o.To(w, c), caller: c, types: q.Types, visible: make(map[tracer.SessionID]bool),
-		span: span{asked: q.From != Now || !q.Since.IsZero(), since: q.Since, until: q.Until, readable: make(map[bootSession]bool)},
+		span: span{asked: q.From != Now || !q.Since.IsZero(), since: q.Since, until: q.Until,
+			readable: make(map[bootSession]bool)},
 	}
 	from := q.From
 	if from == Now && rd.asked {
@@ -133,7 +134,8 @@ func (r *reader) join(from uint64, snapshot bool) (next uint64, present []any, e
 
 // snapshot sends the present sessions and processes; false: the reader is gone.
 func (r *reader) snapshot(present []any) bool {
-	r.out.Encode(api.Event{Head: api.NewHead("recording"), BootID: r.e.o.BootID, Version: r.e.o.Version, Started: &r.e.o.Started})
+	r.out.Encode(api.Event{Head: api.NewHead("recording"), BootID: r.e.o.BootID,
+		Version: r.e.o.Version, Started: &r.e.o.Started})
 	for _, doc := range present {
 		if r.out.Encode(doc); r.out.Full() && !r.out.Flush() {
 			return false

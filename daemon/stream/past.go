@@ -195,7 +195,8 @@ func (r *reader) mayReadPast(ctx context.Context, key bootSession) bool {
 	case a != nil:
 		may = r.mayRead(a)
 	case row == nil: // of no known session: for callers that may read everything
-		may = r.session == 0 && access.Decide(r.caller, access.Read, access.Scope{UID: ^uint32(0)}).Allow && r.caller.UID != ^uint32(0)
+		may = r.session == 0 && access.Decide(r.caller, access.Read, access.Scope{UID: ^uint32(0)}).Allow &&
+			r.caller.UID != ^uint32(0)
 	default:
 		may = access.Decide(r.caller, access.Read, r.e.o.Archive.Scope(ctx, row)).Allow && r.selects(ctx, row)
 	}

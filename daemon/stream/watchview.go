@@ -88,7 +88,8 @@ type leaver struct {
 func (l leaver) compare(due uint64) int { return cmp.Compare(l.due, due) }
 
 func newView() *view {
-	return &view{wake: make(chan struct{}), procs: make(map[lineage.ID]*shownProcess), sessions: make(map[tracer.SessionID]*shownSession)}
+	return &view{wake: make(chan struct{}), procs: make(map[lineage.ID]*shownProcess),
+		sessions: make(map[tracer.SessionID]*shownSession)}
 }
 
 // update is the new state of one process.

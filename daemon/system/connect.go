@@ -88,7 +88,8 @@ func DaemonAbsent(err error) bool {
 // behind reports that the daemon's queue of callers is full, or that it has just
 // stopped: another try may be answered.
 func behind(err error) bool {
-	return errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE) || errors.Is(err, io.EOF)
+	return errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.ECONNRESET) ||
+		errors.Is(err, unix.EPIPE) || errors.Is(err, io.EOF)
 }
 
 func ephemeralCommand(socket string) *exec.Cmd {
@@ -225,7 +226,8 @@ type Manager struct {
 // started the daemon, these variables are meant for the command.
 func TheManager(ready *StartPipe) (*Manager, error) {
 	if ready != nil {
-		for _, name := range []string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"} {
+		for _, name := range []string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID",
+			"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"} {
 			os.Unsetenv(name)
 		}
 		return &Manager{Log: zerolog.Nop()}, nil

@@ -56,7 +56,8 @@ var table = []metric{
 		perRule(func(u UseMetrics) float64 { return float64(u.Orphans) })},
 	{"zombies", gauge, []string{"rule", "kept"}, "Dead members that their parent has not waited for, labelled likewise.",
 		perRule(func(u UseMetrics) float64 { return float64(u.Zombies) })},
-	{"rss_bytes", gauge, []string{"rule", "kept"}, "Memory of the live members, labelled likewise. Shared memory counts in each process.",
+	{"rss_bytes", gauge, []string{"rule", "kept"},
+		"Memory of the live members, labelled likewise. Shared memory counts in each process.",
 		perRule(func(u UseMetrics) float64 { return float64(u.RSS) })},
 	{"memory_available_bytes", gauge, nil, "Memory that the host has left, for processes of any kind (MemAvailable).",
 		known(func(s *Metrics) *uint64 { return s.Host.MemoryAvailable })},
@@ -64,7 +65,8 @@ var table = []metric{
 		known(func(s *Metrics) *uint64 { return s.Host.PIDsAvailable })},
 	{"events_total", counter, []string{"type"}, "Events sent to readers, by type.",
 		func(s *Metrics, p put) { each(s.Events, p) }},
-	{"events_lost_total", counter, []string{"where"}, "Events lost because the kernel's ring was full (ring), or because a reader was too slow (reader).",
+	{"events_lost_total", counter, []string{"where"},
+		"Events lost because the kernel's ring was full (ring), or because a reader was too slow (reader).",
 		func(s *Metrics, p put) { each(s.Lost, p) }},
 	{
 		"helper_errors_total",
@@ -77,7 +79,8 @@ var table = []metric{
 			}
 		},
 	},
-	{"recursion_misses_total", counter, []string{"program"}, "Times that the kernel skipped a program, since the programs were loaded.",
+	{"recursion_misses_total", counter, []string{"program"},
+		"Times that the kernel skipped a program, since the programs were loaded.",
 		func(s *Metrics, p put) { each(s.RecursionMisses, p) }},
 	{
 		"resyncs_total",

@@ -143,7 +143,8 @@ func (d *decoder) mapping(n *yaml.Node, v reflect.Value, path string) *Error {
 		return nil // all of its keys are commented out
 	}
 	if n.Kind != yaml.MappingNode {
-		return at(n, fmt.Sprintf("%s: must be a mapping, not %s", named(path), kind(n)), `write one "key: value" on each line`)
+		return at(n, fmt.Sprintf("%s: must be a mapping, not %s", named(path), kind(n)),
+			`write one "key: value" on each line`)
 	}
 	var words []string
 	for _, f := range known {
@@ -168,7 +169,8 @@ func (d *decoder) mapping(n *yaml.Node, v reflect.Value, path string) *Error {
 			continue
 		}
 		if first := seen[key.Value]; first != nil {
-			return at(key, fmt.Sprintf("%s is given twice", join(path, key.Value)), fmt.Sprintf("first in line %d", first.Line))
+			return at(key, fmt.Sprintf("%s is given twice", join(path, key.Value)),
+				fmt.Sprintf("first in line %d", first.Line))
 		}
 		seen[key.Value] = key
 		f := known[which]
@@ -246,7 +248,8 @@ func (d *decoder) list(n *yaml.Node, v reflect.Value, path string, tag reflect.S
 	for i, item := range items {
 		x := reflect.New(elem).Elem()
 		itemPath := fmt.Sprintf("%s[%d]", path, i)
-		if before := len(d.mistakes); d.wrong(before, d.value(item, x, itemPath, tag)) || d.wrong(before, d.unique(item, v, x, path)) {
+		if before := len(d.mistakes); d.wrong(before, d.value(item, x, itemPath, tag)) ||
+			d.wrong(before, d.unique(item, v, x, path)) {
 			continue
 		}
 		d.policy.lines[itemPath] = item.Line

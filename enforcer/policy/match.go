@@ -54,7 +54,8 @@ func (m *Match) matches(f *Facts, exempts bool) bool {
 	if f == nil {
 		return false
 	}
-	if len(m.Comm) > 0 && !slices.Contains(m.Comm, f.Comm) || !anyOf(m.Exe, f.Exe) || !anyOf(m.Cgroup, f.Cgroup) || !anyOf(m.Argv, f.Argv...) {
+	if len(m.Comm) > 0 && !slices.Contains(m.Comm, f.Comm) || !anyOf(m.Exe, f.Exe) ||
+		!anyOf(m.Cgroup, f.Cgroup) || !anyOf(m.Argv, f.Argv...) {
 		return false
 	}
 	if len(m.UID) > 0 && !slices.ContainsFunc(m.UID, f.is) {

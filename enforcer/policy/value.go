@@ -104,7 +104,8 @@ func (p *Pattern) set(text string) *wrong {
 	re, err := regexp.Compile(text)
 	switch {
 	case err != nil:
-		return &wrong{fmt.Sprintf("invalid RE2 expression %q: %s", text, strings.TrimPrefix(err.Error(), "error parsing regexp: ")), ""}
+		return &wrong{fmt.Sprintf("invalid RE2 expression %q: %s", text,
+			strings.TrimPrefix(err.Error(), "error parsing regexp: ")), ""}
 	case re.MatchString(""):
 		return &wrong{fmt.Sprintf("the expression %q matches everything", text), "use one that does not match an empty text"}
 	}
@@ -256,7 +257,8 @@ var forms = map[string]struct {
 	bytes int // maximum; 0: the expression limits it
 	what  string
 }{
-	"name": {redact.Expression(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`), 0, "a letter or digit, then up to 63 of A-Z a-z 0-9 . _ -"},
+	"name": {redact.Expression(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`), 0,
+		"a letter or digit, then up to 63 of A-Z a-z 0-9 . _ -"},
 	"comm": {redact.Expression(`^.+$`), 15, "a name of at most 15 bytes, as in /proc/PID/comm"},
 	"user": {redact.Expression(`^([A-Za-z_][A-Za-z0-9._-]{0,30}\$?|[0-9]{1,10})$`), 0, "a user's name or number"},
 	"text": {redact.Expression(`^.*\S.*$`), 0, "a line of text"},

@@ -44,8 +44,8 @@ var otherNames = map[string][]string{
 	"orphans": {"ls"}, "fleet": {"ls"}, "command": {"end"},
 }
 
-// helpTopics are pages of help that belong to no command.
-func helpTopics() []*cobra.Command {
+// HelpTopics are pages of help that belong to no command.
+func HelpTopics() []*cobra.Command {
 	return []*cobra.Command{
 		{Use: "selection", Short: "How to say which sessions are meant", Long: `SESSION is one of
 
@@ -155,7 +155,7 @@ func AddHelp(root *cobra.Command) {
 	for _, name := range Plumbing {
 		child(root, name).Hidden = true
 	}
-	root.AddCommand(helpTopics()...)
+	root.AddCommand(HelpTopics()...)
 	root.SetHelpCommandGroupID("Host")
 	root.SetHelpCommand(&cobra.Command{
 		Use:     "help [COMMAND|TOPIC]",

@@ -96,8 +96,8 @@ func (n *Names) together(rows []Row) (all []Row, notes []Note) {
 	return all, notes
 }
 
-// Alike puts those together, at the place of the first, that have the same key, if they are at least so many;
-// 0: it is alone.
+// Alike groups elements with the same key, at the place of the first, if there are at least as many as key says
+// with it. With 0 an element stays alone.
 func Alike[T any, K comparable](all []T, key func(*T) (K, int)) (groups [][]T) {
 	counts, at := map[K]int{}, map[K]int{}
 	for i := range all {

@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// TestMain also runs this binary as a writer that a test kills or starves.
+// The test binary also runs as a writer that a test kills or starves.
 func init() {
 	if len(os.Args) > 2 && os.Args[1] == "lngtest-writer" {
 		if err := writeOn(os.Args[2]); err != nil {

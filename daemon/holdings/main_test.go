@@ -23,7 +23,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// TestMain also runs this binary as a process that holds something: first word
+// The test binary also runs as a process that holds something: first word
 // lngtest-resources. It prints "up" and stays until its standard input ends.
 func init() {
 	if len(os.Args) > 1 && os.Args[1] == "lngtest-resources" {

@@ -18,7 +18,7 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
-// TestMain also runs this binary as a canary.
+// The test binary also runs as a canary.
 func init() {
 	if len(os.Args) > 1 && os.Args[1] == CanaryArg {
 		CanaryMain(os.Args[2:])

@@ -22,7 +22,7 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
-// TestMain also runs this binary as a process that holds an instance.
+// The test binary also runs as a process that holds an instance.
 func init() {
 	switch {
 	case len(os.Args) > 3 && os.Args[1] == "lngtest-serving":

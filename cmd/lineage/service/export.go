@@ -53,7 +53,7 @@ func (o *ExportOptions) Check() error {
 		return fmt.Errorf("invalid --nats %q: must be @GROUP", o.NATS)
 	}
 	if o.OTLP != "" {
-		if err := exportCheckURL(o.OTLP); err != nil {
+		if err := checkEndpoint(o.OTLP); err != nil {
 			return fmt.Errorf("invalid --otlp %q: %w", o.OTLP, err)
 		}
 	}
@@ -73,7 +73,7 @@ func (o *ExportOptions) Check() error {
 	return checkMetrics(o.Metrics)
 }
 
-func exportCheckURL(text string) error {
+func checkEndpoint(text string) error {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil:

@@ -61,7 +61,7 @@ func (o *LinkOptions) Check() error {
 	}
 	secure := 0
 	for _, s := range o.Servers {
-		tls, err := checkURL(s)
+		tls, err := checkServer(s)
 		if err != nil {
 			return fmt.Errorf("invalid --server %q: %w", s, err)
 		}
@@ -85,9 +85,9 @@ func (o *LinkOptions) Check() error {
 // Secure reports whether the servers are reached by TLS.
 func (o *LinkOptions) Secure() bool { return strings.HasPrefix(o.Servers[0], "tls:") }
 
-// checkURL reports whether it is a URL with TLS. Without it others could read and change what is sent,
+// checkServer reports whether it is a URL with TLS. Without it others could read and change what is sent,
 // so the server must be on this host.
-func checkURL(text string) (secure bool, err error) {
+func checkServer(text string) (secure bool, err error) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil:
@@ -193,7 +193,7 @@ type Receipt struct {
 	Shortened bool `json:"shortened,omitempty"` // it was too large: the report without processes, the command without reports and signature
 }
 
-// Hosts is what an operator's program says for each line that it is told: the hosts that are there.
+// Hosts is the answer of the operator's program to the line "hosts" on its stdin: the hosts that are there.
 type Hosts struct {
 	Names []string `json:"names"`
 	Error string   `json:"error,omitempty"`

@@ -21,16 +21,10 @@ func (m *model) mark(r *picture.Row) {
 	switch {
 	case r.OfSessions():
 		m.complain("these sessions have ended")
-	case r.Host:
-		m.refuseHost(r)
 	default:
 		m.view.ToggleMark(r)
 	}
 	m.view.Move(1)
-}
-
-func (m *model) refuseHost(r *picture.Row) {
-	m.complain("%s is a host: select one of its sessions", m.labels().Row(r))
 }
 
 func (m *model) toggleExited() {
@@ -52,9 +46,7 @@ func (m *model) copy(r *picture.Row) tea.Cmd {
 
 // openTimeline shows when the processes of the row's session were alive.
 func (m *model) openTimeline(r *picture.Row) {
-	if r.Host {
-		m.refuseHost(r)
-	} else if id := r.SessionID(); id != "" && !r.OfSessions() {
+	if id := r.SessionID(); id != "" && !r.OfSessions() {
 		m.timeline = panes.NewTimeline(id)
 		m.updateTimeline()
 	}
@@ -158,7 +150,7 @@ func (m *model) askEnd(r *picture.Row) (cmd tea.Cmd) {
 	var targets []*panes.DialogTarget
 	for _, r := range m.meant(r) {
 		id := r.SessionID()
-		if seen[id] || r.OfSessions() || r.Host {
+		if seen[id] || r.OfSessions() {
 			continue
 		}
 		seen[id] = true
@@ -172,8 +164,6 @@ func (m *model) askEnd(r *picture.Row) (cmd tea.Cmd) {
 	switch {
 	case len(targets) > 0:
 		m.dialog, cmd = panes.EndDialog(m.dialogOptions(), targets)
-	case r.Host:
-		m.refuseHost(r)
 	default:
 		m.complain("the row belongs to no live session")
 	}

@@ -71,7 +71,6 @@ func newModel(ctx context.Context, o Options) *model {
 		m.view.SetFilter(f)
 	}
 	m.asked.users = map[int]string{}
-	m.view.Picture.Wall = o.Hosts
 	m.view.HideExited(true)
 	m.setTheme(o.Theme)
 	return m

@@ -185,17 +185,3 @@ func TestSearch(t *testing.T) {
 		t.Error("backspace shows no level more")
 	}
 }
-
-// TestHostsAreNotCounted: the row of a host is not counted as a session. It has the sums of its sessions.
-func TestHostsAreNotCounted(t *testing.T) {
-	for hosts, want := range map[bool]string{false: "2 sessions 6 live", true: "1 session 3 live"} {
-		m := newModel(t.Context(), Options{Hosts: hosts, Theme: "mono", Now: func() time.Time { return noon }})
-		b := picture.NewBatch()
-		b.Add(&api.Frame{Head: api.Head{Kind: "snapshot"}, Sessions: []api.Session{{ID: "h1", State: api.StateActive, Live: 3},
-			{ID: "h1/aaaaaa", Parent: "h1", State: api.StateActive, Live: 3}}})
-		m.view.Apply(b)
-		if sessions, live, _ := m.totals(); sessions+" "+live != want {
-			t.Errorf("%s %s, want %s", sessions, live, want)
-		}
-	}
-}

@@ -18,7 +18,6 @@ type Options struct {
 	// Connect finds the daemon. It is tried again until it succeeds.
 	Connect  func(ctx context.Context) (Client, error)
 	Filter   string // the first selection; empty: none
-	Hosts    bool   // several hosts are watched: the sessions at the top are hosts, times are wall time
 	ReadOnly bool   // nothing can be ended
 	Theme    string // see ink.Themes
 	ASCII    bool

@@ -37,11 +37,7 @@ func (w *rows) session(l *ink.Line, r *picture.Row) {
 		}
 		program = 2 + min(ink.Width(word), nameColumns)
 	}
-	least := leastName
-	if r.Host { // its name is all that is known of it
-		least = min(ink.Width(s.ID), room/2)
-	}
-	note, rest := w.note(s, room-program, least)
+	note, rest := w.note(s, room-program)
 	name, id := w.names(r, rest, max(min(ink.Width(command), commandColumns)+2-program, 0))
 
 	word := w.m.search.word()
@@ -54,7 +50,7 @@ func (w *rows) session(l *ink.Line, r *picture.Row) {
 		p := w.Warn
 		if s.State == api.StateEnded {
 			p = w.Dim
-		} else if look.Glyph != "" || r.Down() {
+		} else if look.Glyph != "" {
 			p = look.Paint
 		}
 		put(p, "  "+note, "")
@@ -69,15 +65,15 @@ func (w *rows) session(l *ink.Line, r *picture.Row) {
 
 // note is what a session warns of, and the room that it leaves to the name: less urgent
 // notes are left out before the name is cut.
-func (w *rows) note(s *api.Session, room, least int) (note string, name int) {
+func (w *rows) note(s *api.Session, room int) (note string, name int) {
 	notes := w.SessionNotes(s)
 	if s.State == api.StateActive {
 		notes = slices.Concat(panes.Remains(s, w.set.Has), notes)
 	}
 	for len(notes) > 0 {
 		note = w.Joined(notes)
-		if name = room - 2 - ink.Width(note); name >= least || len(notes) == 1 {
-			return note, max(name, min(least, room))
+		if name = room - 2 - ink.Width(note); name >= leastName || len(notes) == 1 {
+			return note, max(name, min(leastName, room))
 		}
 		notes = notes[:len(notes)-1]
 	}
@@ -93,7 +89,7 @@ func (w *rows) names(r *picture.Row, room, spare int) (name, id string) {
 	}
 	width := max(ink.Width(name), column)
 	pad := strings.Repeat(" ", width-ink.Width(name))
-	if !r.Host && width > 0 && width+1+ink.Width(id)+spare <= room {
+	if width > 0 && width+1+ink.Width(id)+spare <= room {
 		return name + pad, id
 	}
 	name = cmp.Or(name, id, "no session")

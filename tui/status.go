@@ -42,7 +42,7 @@ func (m *model) statusLine() string {
 		forks := fmt.Sprintf("%.0f forks/s", m.rates.now())
 		const lately = 16 // values, with room from the start, so that nothing moves when they arrive
 		spark := t.Sparkline(m.rates.forks, lately)
-		parts = append(parts, m.hosts(),
+		parts = append(parts,
 			part{long: sessions, middle: sessions},
 			part{long: live, middle: live, short: live, Paint: facts},
 			part{long: orphans, middle: orphans, Paint: t.Moved},
@@ -72,37 +72,11 @@ func (m *model) fits(parts []part) bool {
 	return total <= m.term.width
 }
 
-// hosts counts the hosts that are watched, if there are several, and those that are down.
-func (m *model) hosts() part {
-	all, down := m.watched()
-	if all == 0 {
-		return part{}
-	}
-	text := display.Count(all, "host", "hosts")
-	if down == 0 {
-		return part{long: text, middle: text}
-	}
-	text += fmt.Sprintf(", %d down", down)
-	return part{long: text, middle: text, short: text, Paint: m.term.theme.Bad}
-}
-
-func (m *model) watched() (all, down int) {
-	m.view.Picture.AllSessions(func(r *picture.Row) {
-		if r.Host {
-			all++
-		}
-		if r.Session.State == picture.Unreachable {
-			down++
-		}
-	})
-	return all, down
-}
-
 // totals counts the sessions and their members.
 func (m *model) totals() (sessions, live, orphans string) {
 	var n, alive, lost int
 	m.view.Picture.AllSessions(func(r *picture.Row) {
-		if r.Session.State == api.StateEnded || r.Host {
+		if r.Session.State == api.StateEnded {
 			return
 		}
 		n++
@@ -118,9 +92,6 @@ func (m *model) totals() (sessions, live, orphans string) {
 // policy is the level of the kernel side, and whether rules only log.
 func (m *model) policy() part {
 	s := &m.link.status
-	if s.Level == 0 { // none of the hosts can be reached
-		return part{}
-	}
 	mode := display.Text(s.Mode)
 	return part{long: fmt.Sprintf("level %d, policy: %s", s.Level, mode),
 		middle: fmt.Sprintf("L%d %s", s.Level, mode), Paint: m.term.theme.Dim}
@@ -154,18 +125,12 @@ func (m *model) freshness() part {
 		return part{long: text, middle: text, short: text, Paint: t.Bad}
 	}
 	switch {
-	case m.opts.Hosts && c == nil:
-		return part{}
 	case c == nil:
 		return part{long: "no self-check yet", middle: "check -", Paint: t.Dim}
 	case !c.OK:
 		return part{long: "self-check FAILED", middle: "check FAILED", short: "check FAILED", Paint: t.Bad}
 	}
 	long := "self-check ok"
-	if all, down := m.watched(); down > 0 {
-		text := fmt.Sprintf("check ok on %d of %d", all-down, all)
-		return part{long: "self-" + text, middle: text, Paint: t.Dim}
-	}
 	if c.At != nil {
 		long += " " + display.Age(m.opts.Now().Sub(*c.At)) + " ago"
 	}

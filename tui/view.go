@@ -77,9 +77,8 @@ func (m *model) arrange() {
 	l := m.layout()
 	m.view.SetHeight(l.lines(l.body))
 	if !m.opened && m.link.known && m.term.height > 0 {
-		if m.opened = true; !m.opts.Hosts {
-			m.view.FoldIfTooMany()
-		}
+		m.opened = true
+		m.view.FoldIfTooMany()
 	}
 	if m.timeline != nil {
 		m.timeline.SetHeight(l.lines(l.body) - 1)

@@ -10,7 +10,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/view"
 	"github.com/lineage-ebpf/lineage/tui"
 	"github.com/lineage-ebpf/lineage/tui/ink"
@@ -26,16 +25,14 @@ func (a *app) topCommand() *cobra.Command {
 to its session, what it holds, and how to end it. "?" lists the keys; q quits
 and ends nothing. Without a daemon it waits for one.
 
-With SESSION it begins with a filter, which f changes. With -H it shows several
-hosts, each as a row around its sessions. A host that cannot be reached says
-why, and is tried again.
+With SESSION it begins with a filter, which f changes. For another host, run it
+there: "ssh -t HOST sudo lineage top".
 
 Off a terminal it prints the tree once, as "lineage tree" does. For a screen
 reader, "LC_ALL=C lineage tree" draws it in ASCII, and "lineage events" writes
 one line for each change.`,
 		Example: `  sudo lineage top                     # all sessions
-  sudo lineage top web                 # one session
-  lineage top -H web1,web2             # two hosts, over ssh`,
+  sudo lineage top web                 # one session`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.completeSession("live"),
 	}
@@ -43,7 +40,6 @@ one line for each change.`,
 	f.BoolVar(&o.ReadOnly, "read-only", false, "end nothing, whatever is pressed")
 	f.Var(&theme, "theme", "`THEME`: auto, dark, light, contrast or mono (default $LINEAGE_THEME, else auto; mono with NO_COLOR)")
 	f.Lookup("theme").DefValue = "" // the usage names it
-	remote := a.hostFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		if o.Theme, err = a.topTheme(theme.Value, cmd.Flags().Changed("theme")); err != nil {
 			return err
@@ -53,13 +49,10 @@ one line for each change.`,
 			return cli.Usage("top: %w", err)
 		}
 		o.Filter, o.Input, o.ASCII = strings.Join(args, " "), a.Stdin, display.ASCIILocale(a.Env)
-		switch {
-		case len(*remote) > view.MostHosts:
-			return cli.Usage("top: %d hosts are too many: at most %d can be watched at once", len(*remote), view.MostHosts)
-		case !a.fullScreen():
-			return a.answer(cmd.Context(), *remote, "table", askTree(sel.OrAll(), false))
+		if !a.fullScreen() {
+			return a.answer(cmd.Context(), nil, "table", askTree(sel.OrAll(), false))
 		}
-		return a.liveTop(cmd.Context(), *remote, o)
+		return a.liveTop(cmd.Context(), o)
 	}
 	return cmd
 }
@@ -70,21 +63,12 @@ func (a *app) fullScreen() bool {
 	return ok && a.Env("TERM") != "dumb"
 }
 
-// liveTop shows the daemon of this host, or those of others, on this terminal.
-func (a *app) liveTop(ctx context.Context, remote hosts.List, o tui.Options) (err error) {
-	switch {
-	case len(remote) == 0:
-		o.Connect, err = view.Daemon(ctx, a.client)
-		o.User = view.User
-	case a.socket != "":
-		err = errSocketWithHosts
-	default:
-		o.Connect, o.Hosts = view.Hosts(remote, a.dialHost), true
-		o.ReadOnly = o.ReadOnly || len(a.links) > 0 // over NATS hosts take only signed commands
-	}
-	if err != nil {
+// liveTop shows the daemon on this terminal.
+func (a *app) liveTop(ctx context.Context, o tui.Options) (err error) {
+	if o.Connect, err = view.Daemon(ctx, a.client); err != nil {
 		return err
 	}
+	o.User = view.User
 	o.Now, o.Environ = a.Now, os.Environ()
 	o.Output, _ = a.Stdout.(*os.File)
 	o.Square = ink.SquareTerminal(a.Env("TERM"))

@@ -25,7 +25,7 @@ var mayImport = map[string]string{
 	"cmd/lineage/supervise":        "api api/display cmd/lineage/html cmd/lineage/supervise/shim cmd/lineage/urgent lineage tracer/procfs",
 	"cmd/lineage/supervise/shim":   "cmd/lineage/urgent lineage",
 	"cmd/lineage/text":             "api api/display",
-	"cmd/lineage/view":             "api cmd/lineage/hosts tui tui/picture",
+	"cmd/lineage/view":             "api tui",
 	"daemon":                       "api daemon/access daemon/acts daemon/attribution daemon/document daemon/history daemon/holdings daemon/httpapi daemon/lookup daemon/registry daemon/rules daemon/signed daemon/status daemon/stream daemon/system enforcer enforcer/policy tracer tracer/procfs",
 	"daemon/access":                "api daemon/document daemon/system enforcer enforcer/redact tracer tracer/procfs",
 	"daemon/access/accesstest":     "daemon/access internal/require",

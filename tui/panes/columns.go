@@ -40,7 +40,7 @@ var all = []column{
 	{"cpu", "CPU%", 5, picture.ByCPU, everyRow, func(l *Labels, r *picture.Row) string { return percent(l.Picture.CPU(r)) }},
 	{"rss", "RSS", 5, picture.ByRSS, everyRow, rss},
 	ports(7),
-	{"age", "AGE", 6, picture.ByAge, everyRow, age},
+	{"age", "AGE", 6, picture.ByAge, everyRow, func(l *Labels, r *picture.Row) string { return display.Age(l.Picture.Age(r)) }},
 	{"activity", "ACTIVITY", 8, none, everyRow, activity},
 }
 
@@ -215,13 +215,13 @@ func (s Columns) Next(o picture.Order, back bool) picture.Order {
 	return picture.Order{By: sorts[(i+step+len(sorts))%len(sorts)]}
 }
 
-// Over reports whether a row has no figures: it is over, or a host that is down.
+// Over reports whether a row has no figures: it is over.
 func Over(r *picture.Row) bool {
 	switch {
 	case r.Kind == picture.GroupRow:
 		return Over(r.First())
 	case r.Kind == picture.SessionRow:
-		return r.Session.State == api.StateEnded || r.Down()
+		return r.Session.State == api.StateEnded
 	}
 	return r.Process.State == api.StateExited
 }
@@ -251,14 +251,6 @@ func percent(p float64) string {
 		return fmt.Sprintf("%.1f", p)
 	}
 	return fmt.Sprintf("%.0f", p)
-}
-
-// age is empty for a host.
-func age(l *Labels, r *picture.Row) string {
-	if r.Host {
-		return ""
-	}
-	return display.Age(l.Picture.Age(r))
 }
 
 func rss(_ *Labels, r *picture.Row) string {

@@ -37,8 +37,6 @@ func DetailLines(l *Labels, r *picture.Row, a DetailAnswer, readOnly bool, colum
 	case r == nil:
 	case r.OfSessions():
 		p.ended(r)
-	case r.Host:
-		p.host(r)
 	case r.Kind == picture.SessionRow:
 		p.session(r)
 	case r.Kind == picture.GroupRow:
@@ -310,35 +308,6 @@ func (p *pane) group(r *picture.Row) {
 func (p *pane) ended(r *picture.Row) {
 	p.text(p.Dim, "", display.Count(r.Count(), "session", "sessions")+
 		" ended within the last 30s; → shows each of them. Older ones: lineage history")
-}
-
-// host is about a host and all of its sessions. Nothing is done to a host itself.
-func (p *pane) host(r *picture.Row) {
-	s := r.Session
-	if r.Down() {
-		p.text(p.Look(r).Paint, "", p.Joined(p.SessionNotes(s)))
-		if s.State == picture.Unreachable {
-			p.blank()
-			p.text(p.Dim, "", "It is tried again every few seconds.")
-		}
-		return
-	}
-	sessions := 0
-	for c := r.First(); c != nil; c = c.Next() {
-		if c.Kind == picture.SessionRow && c.Session.State != api.StateEnded {
-			sessions++
-		}
-	}
-	p.fact("sessions", fmt.Sprint(sessions))
-	p.fact("processes", strings.Join(display.Living(s), ", "))
-	p.fact("forks", fmt.Sprint(s.Forks))
-	p.fact("CPU, RSS", fmt.Sprintf("%.1f%%, %s in all, %s", p.Picture.CPU(r),
-		display.CPU(s.CPUSeconds), display.Size(s.RSSBytes)))
-	p.colored(p.Key, "activity", p.Sparkline(p.Activity[s.ID], p.columns-nameColumns-4))
-	p.fact("level", fmt.Sprint(s.Level))
-	p.fact("policy", mode(s))
-	p.blank()
-	p.text(p.Dim, "", "→ shows its sessions: x ends one of them; v shows the events of the host")
 }
 
 func mode(s *api.Session) string {

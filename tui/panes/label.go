@@ -40,8 +40,6 @@ func (l *Labels) Look(r *picture.Row) Look {
 	}
 	if r.Kind == picture.SessionRow {
 		switch r.Session.State {
-		case picture.Unreachable:
-			return Look{l.Bad, "", ""}
 		case "ending", "condemned":
 			return Look{l.Ended, l.EndedGlyph, "E"}
 		case api.StateEnded:
@@ -160,9 +158,6 @@ func (l *Labels) SessionNotes(s *api.Session) (notes []string) {
 		if ok {
 			notes = append(notes, display.Text(text))
 		}
-	}
-	if s.State == picture.Unreachable {
-		return []string{display.Text(string(s.State) + ": " + s.EndReason)}
 	}
 	over := s.State == api.StateEnded
 	add(s.Deadline != nil && !over, strings.NewReplacer("SIGKILL in", "kill", "SIGKILL is",

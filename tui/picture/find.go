@@ -157,13 +157,12 @@ func (p *Picture) wanted(r *Row) bool {
 		return p.filter.wants(r)
 	}
 	in := p.sessions[r.SessionID()]
-	if in == nil || in.Host || !p.filter.Selection.Allows(in.Session) {
+	if in == nil || !p.filter.Selection.Allows(in.Session) {
 		return false
 	}
-	id := in.Session.ID[strings.LastIndexByte(in.Session.ID, '/')+1:] // after the host
 	words := p.filter.Selection.Words
 	return len(words) == 0 || slices.ContainsFunc(words, func(word string) bool {
-		return api.Means(word, in.Session) || len(word) >= api.ShortestID && strings.HasPrefix(id, word) ||
+		return api.Means(word, in.Session) || len(word) >= api.ShortestID && strings.HasPrefix(in.Session.ID, word) ||
 			r.Kind == ProcessRow && r.named(word)
 	})
 }

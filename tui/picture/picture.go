@@ -8,10 +8,6 @@ import (
 
 // Picture has every session and process that the daemon shows.
 type Picture struct {
-	// Wall: the times of the frames are wall time, in ns, because they come from several
-	// hosts. Else they are the boottime of one host.
-	Wall bool
-
 	top       *Row
 	processes map[api.Ref]*Row
 	sessions  map[string]*Row
@@ -67,14 +63,6 @@ func (p *Picture) AllSessions(each func(*Row)) {
 	}
 }
 
-// started is the start of a process, by the clock of the frames.
-func (p *Picture) started(pr *api.Process) api.U64 {
-	if p.Wall && pr.Started != nil {
-		return api.U64(pr.Started.UnixNano())
-	}
-	return pr.StartNS
-}
-
 // New counts the processes of b that are not in the picture.
 func (p *Picture) New(b *Batch) int {
 	n := 0
@@ -112,7 +100,7 @@ func (p *Picture) Apply(b *Batch) {
 			changed = append(changed, r)
 			continue
 		}
-		r := &Row{Kind: ProcessRow, Process: pr, start: p.started(pr), pid: int32(ref.PID), size: 1}
+		r := &Row{Kind: ProcessRow, Process: pr, start: pr.StartNS, pid: int32(ref.PID), size: 1}
 		r.usage.note(pr.CPUSeconds, b.TimeNS)
 		r.Ports = p.listening[ref]
 		p.countLive(r)

@@ -361,25 +361,3 @@ func TestAge(t *testing.T) {
 		}
 	}
 }
-
-// TestWall: with several hosts wall time counts, not the time since each was booted.
-func TestWall(t *testing.T) {
-	noon := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
-	p := New()
-	p.Wall = true
-	b := NewBatch()
-	began := noon.Add(-time.Minute)
-	b.Add(&api.Frame{Head: api.Head{Kind: "snapshot"}, TimeNS: api.U64(noon.UnixNano()),
-		Sessions: []api.Session{{ID: "h1", State: api.StateActive}, {ID: "h1/aaaaaa", State: api.StateActive, Parent: "h1", Started: &began,
-			Root: &api.Process{Ref: api.Ref{PID: 5, StartNS: 7}, Started: &began}}},
-		Upsert: []api.Process{{Ref: api.Ref{PID: 5, StartNS: 7}, Session: "h1/aaaaaa", State: api.StateLive, Started: &began}}})
-	p.Apply(b)
-	for what, r := range map[string]*Row{"process": p.Process(api.Ref{PID: 5, StartNS: 7}), "session": p.Session("h1/aaaaaa")} {
-		if age := p.Age(r); age != time.Minute {
-			t.Errorf("the %s is %v old", what, age)
-		}
-	}
-	if p.Session("h1/aaaaaa").up != p.Session("h1") {
-		t.Error("the session is not below its host")
-	}
-}

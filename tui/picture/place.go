@@ -131,10 +131,9 @@ func (p *Picture) newSession(s *api.Session) *Row {
 // refreshSession updates the row after new data of its session.
 func (p *Picture) refreshSession(r *Row) {
 	s := r.Session
-	r.Host = p.Wall && s.Parent == "" && s.State != ""
 	start, pid := api.U64(0), int32(0)
 	if s.Root != nil {
-		start, pid = p.started(s.Root), int32(s.Root.PID)
+		start, pid = s.Root.StartNS, int32(s.Root.PID)
 	}
 	if s.Parent != "" {
 		if p.nested[s.Parent] == nil {

@@ -31,7 +31,6 @@ type Row struct {
 	Session *api.Session // of a session
 	Marked  bool
 	Ports   []int // of a process, that it listens on
-	Host    bool  // the session stands for a host, and contains its sessions
 
 	up, prev, next *Row
 	first, last    *Row // the rows below it, in start order
@@ -52,16 +51,6 @@ type Row struct {
 	usage          usage
 	creator        api.Ref // the one that it waits for, see Picture.waiting
 }
-
-// The states that a host has in place of a session's, before its sessions are known. In
-// Unreachable, EndReason says why.
-const (
-	Connecting  api.SessionState = "connecting"
-	Unreachable api.SessionState = "unreachable"
-)
-
-// Down reports whether it is a host of which nothing is known.
-func (r *Row) Down() bool { return r.Host && r.Session.State != api.StateActive }
 
 // exited reports whether it is an exited process.
 func (r *Row) exited() bool { return r.Kind == ProcessRow && r.Process.State == api.StateExited }
@@ -123,10 +112,10 @@ func (r *Row) SessionID() string {
 	return ""
 }
 
-// UID is the user of a session or a process, -1 if that is not known: a host has none.
+// UID is the user of a session or a process, -1 if that is not known.
 func (r *Row) UID() int {
 	switch {
-	case r.Kind == SessionRow && !r.Host:
+	case r.Kind == SessionRow:
 		return r.Session.UID
 	case r.Kind == ProcessRow && r.Process.UID != nil:
 		return *r.Process.UID

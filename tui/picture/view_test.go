@@ -146,17 +146,17 @@ func TestFilter(t *testing.T) {
 			Session: "aaa1",
 		},
 		{Ref: at(43, 3), Session: "aaa1"},
-		{Ref: at(42, 2), Session: "web1/bbb2", State: "exited", Orphan: true},
+		{Ref: at(42, 2), Session: "bbb2", State: "exited", Orphan: true},
 		{Ref: at(44, 4), Session: "ccc3", Calls: []api.Call{{ID: "x"}}, Orphan: true},
 		{Ref: at(45, 5), Session: "ccc3", State: "zombie"},
-	}, Sessions: []api.Session{{ID: "aaa1", Name: "build", State: "active", UID: 7}, {ID: "web1/bbb2", Name: "43", State: "active", Kept: true}}}))
+	}, Sessions: []api.Session{{ID: "aaa1", Name: "build", State: "active", UID: 7}, {ID: "bbb2", Name: "43", State: "active", Kept: true}}}))
 	p.SetPorts(map[api.Ref][]int{at(41, 1): {80}})
 	p.Session("aaa1").Session.Paused = new(time.Now())
 	for want, all := range map[string][]*Filter{
 		"aaa1 41 43":      {words("build"), words("aaa"), words("b*"), {Selection: &api.Selection{State: "paused"}}, {Selection: &api.Selection{UID: new(7)}}, words("build", "41")},
 		"41":              {words("41"), words("41@1"), words(":80"), words(":80/tcp", "41")},
-		"web1/bbb2 42 43": {words("43")}, // a name, and a PID
-		"web1/bbb2 42":    {words("bbb2"), words("bbb"), {Selection: &api.Selection{State: "kept"}}},
+		"bbb2 42 43": {words("43")}, // a name, and a PID
+		"bbb2 42":    {words("bbb2"), words("bbb"), {Selection: &api.Selection{State: "kept"}}},
 		"44":              {words("44"), Calls},
 		"44 45":           {Strays},
 		"":                {words("41@2"), words(":81"), words("bui"), words("aa"), {Selection: &api.Selection{Words: []string{"build", "41"}, UID: new(0)}}},

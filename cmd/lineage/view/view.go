@@ -1,5 +1,4 @@
-// Package view is what `lineage top` shows: a daemon, which may not run yet, or those of
-// other hosts; and more details from this machine's kernel.
+// Package view is what `lineage top` shows: a daemon, which may not run yet, and names of users.
 package view
 
 import (

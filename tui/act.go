@@ -18,12 +18,7 @@ func (m *model) sort(o picture.Order) {
 
 // mark marks the row, or takes its mark away, and goes to the next.
 func (m *model) mark(r *picture.Row) {
-	switch {
-	case r.OfSessions():
-		m.complain("these sessions have ended")
-	default:
-		m.view.ToggleMark(r)
-	}
+	m.view.ToggleMark(r)
 	m.view.Move(1)
 }
 
@@ -46,7 +41,7 @@ func (m *model) copy(r *picture.Row) tea.Cmd {
 
 // openTimeline shows when the processes of the row's session were alive.
 func (m *model) openTimeline(r *picture.Row) {
-	if id := r.SessionID(); id != "" && !r.OfSessions() {
+	if id := r.SessionID(); id != "" {
 		m.timeline = panes.NewTimeline(id)
 		m.updateTimeline()
 	}
@@ -150,7 +145,7 @@ func (m *model) askEnd(r *picture.Row) (cmd tea.Cmd) {
 	var targets []*panes.DialogTarget
 	for _, r := range m.meant(r) {
 		id := r.SessionID()
-		if seen[id] || r.OfSessions() {
+		if seen[id] {
 			continue
 		}
 		seen[id] = true
@@ -161,12 +156,11 @@ func (m *model) askEnd(r *picture.Row) (cmd tea.Cmd) {
 		}
 		targets = append(targets, t)
 	}
-	switch {
-	case len(targets) > 0:
-		m.dialog, cmd = panes.EndDialog(m.dialogOptions(), targets)
-	default:
-		m.complain("the row belongs to no live session")
+	if len(targets) == 0 {
+		m.complain("the row belongs to no session")
+		return nil
 	}
+	m.dialog, cmd = panes.EndDialog(m.dialogOptions(), targets)
 	return cmd
 }
 

@@ -25,7 +25,6 @@ var states = []struct {
 }{
 	{"home", func(*screen) {}},
 	{"exited shown", func(s *screen) { s.press("e") }},
-	{"group unfolded", func(s *screen) { s.press("e / bash enter esc right") }},
 	{"sessions", func(s *screen) { s.press("z") }},
 	{"sessions by memory", func(s *screen) { s.busy(); s.press("z M") }},
 	{"ended sessions", func(s *screen) { s.frames(ended()) }},
@@ -45,7 +44,6 @@ var states = []struct {
 	{"orphan", func(s *screen) { s.press("/ 4130 enter esc") }},
 	{"details", func(s *screen) { s.press("/ 4130 enter esc i") }},
 	{"details scrolled", func(s *screen) { s.press("/ 4130 enter esc i down down pgdown") }},
-	{"details of a group", func(s *screen) { s.press("e / cpp enter left i") }},
 	{"calls", func(s *screen) { s.frames(calls()) }},
 	{"timeline of calls", func(s *screen) { s.frames(calls()); s.press("T") }},
 	{"by tool call", func(s *screen) { s.frames(calls()); s.press("b") }},
@@ -281,18 +279,6 @@ func TestHelpIsWhole(t *testing.T) {
 	if text := strings.Join(s.helpLines(40), "\n"); strings.Contains(text, s.term.theme.Dots) {
 		t.Errorf("cut off:\n%s", text)
 	}
-}
-
-// A command that is too long is cut to leave room for its count.
-func TestCountOfALongCommand(t *testing.T) {
-	s := newScreen(t, newFake(), Options{}, 40, 10)
-	f := scene()
-	for i := range 12 {
-		f.Upsert = append(f.Upsert, exited(6000+i, 4123, 1, "a-command-that-is-longer", "than-the-screen-is-wide"))
-	}
-	s.frames(f)
-	s.press("z e G")
-	s.says("×12")
 }
 
 // styled matches bold, faint, underlined, reverse, colours, and their end.

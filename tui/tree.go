@@ -97,27 +97,18 @@ func (w *rows) line(r *picture.Row, edge string) string {
 	if r == w.m.view.Selected() {
 		l, edge = w.Theme.Selected(w.columns, w.m.focus == onTree), w.Cursor
 	}
-	if marked(r) {
+	if r.Marked {
 		l.Put(w.Warn, w.Theme.Mark)
 	} else {
 		l.Put(w.Dim, edge)
 	}
 	w.indent(l, r)
-	switch {
-	case r.OfSessions():
-		w.text(l, r, w.Exited, w.Labels.Row(r), "")
-	case r.Kind == picture.SessionRow:
+	if r.Kind == picture.SessionRow {
 		w.session(l, r)
-	case r.Kind == picture.GroupRow:
-		w.process(l, r, r.First().Process, fmt.Sprintf(" %s%d", w.Times, r.Count()))
-	default:
-		w.process(l, r, r.Process, "")
+	} else {
+		w.process(l, r)
 	}
 	return l.Full()
-}
-
-func marked(r *picture.Row) bool {
-	return r.Marked || r.Kind == picture.GroupRow && r.First().Marked
 }
 
 // most is how many levels are indented. A deeper row shows its depth as a number.
@@ -152,23 +143,33 @@ func (w *rows) indent(l *ink.Line, r *picture.Row) {
 	}
 }
 
-// process writes a process, or a group by its first member.
-func (w *rows) process(l *ink.Line, r *picture.Row, p *api.Process, times string) {
-	look := w.Look(r)
+// process writes a process: its command, then notes, and last the figures. The command is cut
+// to what a note leaves to it; then the note is left out, as a part of it would mislead.
+func (w *rows) process(l *ink.Line, r *picture.Row) {
+	p, look := r.Process, w.Look(r)
 	l.Put(look.Paint, look.String()+" ")
 	text := look.Paint
 	if p.State != api.StateExited {
 		text = ink.Paint{}
 	}
-	if times != "" {
-		w.text(l, r, text, w.Command(p), times)
-		return
-	}
 	l.Put(w.Dim, fmt.Sprintf("%d ", p.PID))
 	about, call := note{Paint: look.Paint, leaves: most}, note{Paint: w.Key, leaves: half}
 	about.long, about.text = w.Note(p)
 	call.long, call.text = w.Call(p)
-	w.text(l, r, text, w.Command(p), "", about, call)
+	notes := []note{about, call}
+	if r.Folded() {
+		notes = slices.Insert(notes, 0, note{Paint: w.Dim, text: strings.TrimSpace(w.hidden(r)), leaves: half})
+	}
+	command := w.Command(p)
+	left, figures := w.figures(l, r)
+	room := max(l.Left-left, 0)
+	shown, used := fitting(notes, ink.Width(command), room)
+	l.PutMatch(text, w.Match, w.Fit(command, max(room-used, 0)), w.m.search.word())
+	for _, n := range shown {
+		l.Skip(2)
+		l.Put(n.Paint, n.text)
+	}
+	figures()
 }
 
 // note stands behind a command, longer if there is room.
@@ -180,16 +181,9 @@ type note struct {
 
 const half, most = 0.5, 0.9 // of the room
 
-// text writes a command, its count, and notes. The command is cut to what a note leaves to
-// it; then the note is left out, as a part of it would mislead. Last come the figures.
-func (w *rows) text(l *ink.Line, r *picture.Row, p ink.Paint, command, times string, notes ...note) {
-	if r.Folded() && r.Kind != picture.GroupRow {
-		notes = slices.Insert(notes, 0, note{Paint: w.Dim, text: strings.TrimSpace(w.hidden(r)), leaves: half})
-	}
-	left, figures := w.figures(l, r)
-	room := max(l.Left-left, 0)
-	whole := ink.Width(command) + ink.Width(times)
-	used, shown := 0, notes[:0]
+// fitting are the notes for which there is room beside a command of that width, and what they
+// take of it.
+func fitting(notes []note, whole, room int) (shown []note, used int) {
 	for _, n := range notes {
 		least := min(int(n.leaves*float64(room)), whole)
 		if w := 2 + ink.Width(n.text); n.text != "" && least+used+w <= room {
@@ -203,13 +197,7 @@ func (w *rows) text(l *ink.Line, r *picture.Row, p ink.Paint, command, times str
 			used += more
 		}
 	}
-	l.PutMatch(p, w.Match, w.Fit(command, max(room-used-ink.Width(times), 0)), w.m.search.word())
-	l.Put(w.Key, times)
-	for _, n := range shown {
-		l.Skip(2)
-		l.Put(n.Paint, n.text)
-	}
-	figures()
+	return shown, used
 }
 
 // figures is what stands at the end of a row: how wide it is, and how it is written when
@@ -223,7 +211,7 @@ func (w *rows) figures(l *ink.Line, r *picture.Row) (width int, write func()) {
 			l.Skip(l.Left - width)
 			w.set.Put(l, &w.Labels, r, spare)
 		}
-	case r.Kind == picture.SessionRow || r.OfSessions():
+	case r.Kind == picture.SessionRow:
 		return 0, func() {}
 	}
 	fate := w.set.Fate(&w.Labels, r, l.Left-leastCommand)

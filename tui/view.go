@@ -340,7 +340,6 @@ func (m *model) helpLines(width int) []string {
 	} {
 		entry(s.Paint, s.String(), s.means)
 	}
-	entry(t.Key, t.Times+"9", "processes of one creator that run the same command, or exited in the same way")
 	entry(t.Key, m.labels().ShortCall(&api.Call{Tool: "Bash", ID: "Ab3"}, ""),
 		"the agent's tool call that started it, by what the agent claims")
 	for _, g := range m.keys.Groups() {

@@ -217,10 +217,7 @@ func (s Columns) Next(o picture.Order, back bool) picture.Order {
 
 // Over reports whether a row has no figures: it is over.
 func Over(r *picture.Row) bool {
-	switch {
-	case r.Kind == picture.GroupRow:
-		return Over(r.First())
-	case r.Kind == picture.SessionRow:
+	if r.Kind == picture.SessionRow {
 		return r.Session.State == api.StateEnded
 	}
 	return r.Process.State == api.StateExited

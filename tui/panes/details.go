@@ -35,12 +35,8 @@ func DetailLines(l *Labels, r *picture.Row, a DetailAnswer, readOnly bool, colum
 	p := &pane{Labels: *l, columns: columns, readOnly: readOnly}
 	switch {
 	case r == nil:
-	case r.OfSessions():
-		p.ended(r)
 	case r.Kind == picture.SessionRow:
 		p.session(r)
-	case r.Kind == picture.GroupRow:
-		p.group(r)
 	default:
 		p.process(r, a)
 	}
@@ -282,32 +278,6 @@ func (p *pane) session(r *picture.Row) {
 		hint = "x ends it and all that it started; " + hint
 	}
 	p.text(p.Dim, "", hint)
-}
-
-func (p *pane) group(r *picture.Row) {
-	first := r.First().Process
-	look := p.Look(r)
-	if first.State == api.StateExited {
-		p.text(look.Paint, "", look.String()+" "+howEnded(first)+", all of them")
-	} else {
-		p.text(look.Paint, "",
-			look.String()+" "+display.Count(r.Count(), "process", "processes")+" of one creator run the same command")
-		p.fact("CPU, RSS", fmt.Sprintf("%.1f%%, %s", p.Picture.CPU(r), display.Size(r.RSS())))
-	}
-	p.fact("command", display.Command(first.Argv, first.Comm, first.ArgvTruncated, display.CommandBytes))
-	if first.Creator != nil {
-		p.fact("creator", p.Named(*first.Creator))
-	}
-	if ports := r.Listens(); len(ports) > 0 {
-		p.colored(p.Key, "ports", strings.Trim(fmt.Sprint(ports), "[]"))
-	}
-	p.blank()
-	p.text(p.Dim, "", "→ shows each of them")
-}
-
-func (p *pane) ended(r *picture.Row) {
-	p.text(p.Dim, "", display.Count(r.Count(), "session", "sessions")+
-		" ended within the last 30s; → shows each of them. Older ones: lineage history")
 }
 
 func mode(s *api.Session) string {

@@ -22,11 +22,7 @@ type Fate struct {
 // when it died, or nothing.
 func (s Columns) Fate(l *Labels, r *picture.Row, room int) Fate {
 	f := Fate{after: 1}
-	if r.Kind == picture.GroupRow { // each has died at another time
-		f.how, _ = l.Fate(r.First().Process)
-	} else {
-		f.how, f.when = l.Fate(r.Process)
-	}
+	f.how, f.when = l.Fate(r.Process)
 	if i := slices.IndexFunc(s, func(c column) bool { return c.name == "age" }); i >= 0 {
 		f.after = max(s[i+1:].Width(), 1)
 	}

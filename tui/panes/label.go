@@ -33,11 +33,8 @@ type Look struct {
 
 func (k Look) String() string { return k.Glyph + k.Letter }
 
-// Look is the look of a row; for a group, that of its first member.
+// Look is the look of a row.
 func (l *Labels) Look(r *picture.Row) Look {
-	if r.Kind == picture.GroupRow {
-		r = r.First()
-	}
 	if r.Kind == picture.SessionRow {
 		switch r.Session.State {
 		case "ending", "condemned":
@@ -225,13 +222,8 @@ func (l *Labels) brief(argv []string, comm string, truncated bool) string {
 
 // Row names a row.
 func (l *Labels) Row(r *picture.Row) string {
-	switch {
-	case r.OfSessions():
-		return display.Count(r.Count(), "ended session", "ended sessions")
-	case r.Kind == picture.SessionRow:
+	if r.Kind == picture.SessionRow {
 		return SessionLabel(r.Session)
-	case r.Kind == picture.GroupRow:
-		return fmt.Sprintf("%s %s%d", display.Name(r.First().Process), l.Times, r.Count())
 	}
 	return ProcessLabel(r.Process)
 }

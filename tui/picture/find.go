@@ -70,8 +70,7 @@ func (p *Picture) Marked() []*Row {
 // Marks is how many there are.
 func (p *Picture) Marks() int { return len(p.marked) }
 
-// Mark marks r if it is not over; with all, the live processes at and below it. For a
-// group, it marks the members.
+// Mark marks r if it is not over; with all, the live processes at and below it.
 func (p *Picture) Mark(r *Row, all, on bool) {
 	switch {
 	case r.Kind == SessionRow && !all && (r.Session.State != api.StateEnded || !on):
@@ -79,10 +78,7 @@ func (p *Picture) Mark(r *Row, all, on bool) {
 	case r.Kind == ProcessRow && (!r.exited() || !on):
 		p.setMark(r, on)
 	}
-	if !all && r.Kind != GroupRow {
-		return
-	}
-	for c := r.first; c != nil; c = c.next {
+	for c := r.first; all && c != nil; c = c.next {
 		p.Mark(c, all, on)
 	}
 }

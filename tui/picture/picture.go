@@ -15,7 +15,7 @@ type Picture struct {
 	// picture, or in another session.
 	waiting map[api.Ref]map[*Row]bool
 	nested  map[string]map[*Row]bool // sessions by the session that they are nested in
-	turned  map[Key]bool             // rows whose fold differs from the default
+	folded  map[Key]bool             // rows that the reader has folded
 	folding bool                     // all sessions are folded, also new ones
 	held    *Row
 	marked  map[*Row]bool
@@ -25,9 +25,7 @@ type Picture struct {
 	sorted  bool    // the reader has sorted the sessions
 	// listening has the processes that are known to listen on ports.
 	listening map[api.Ref][]int
-	// dropped is called for a row that is about to be removed, with the row that
-	// replaces it, if any.
-	dropped func(r, instead *Row)
+	dropped   func(*Row) // is called for a row that is about to be removed
 }
 
 // New makes an empty picture.
@@ -35,8 +33,8 @@ func New() *Picture {
 	return &Picture{
 		top: &Row{Kind: topRow}, processes: map[api.Ref]*Row{}, sessions: map[string]*Row{},
 		waiting: map[api.Ref]map[*Row]bool{}, nested: map[string]map[*Row]bool{},
-		turned: map[Key]bool{}, marked: map[*Row]bool{},
-		dropped: func(_, _ *Row) {},
+		folded: map[Key]bool{}, marked: map[*Row]bool{},
+		dropped: func(*Row) {},
 	}
 }
 
@@ -171,12 +169,7 @@ func younger(a, b *Row) int { return b.compare(a) }
 // dependants are the rows whose place depends on the session of r.
 func (p *Picture) dependants(r *Row) (rows []*Row) {
 	for c := r.first; c != nil; c = c.next {
-		if c.Kind != GroupRow {
-			rows = append(rows, c)
-		}
-		for m := c.first; c.Kind == GroupRow && m != nil; m = m.next {
-			rows = append(rows, m)
-		}
+		rows = append(rows, c)
 	}
 	for w := range p.waiting[r.Process.Ref] {
 		rows = append(rows, w)
@@ -185,7 +178,7 @@ func (p *Picture) dependants(r *Row) (rows []*Row) {
 }
 
 func (p *Picture) add(r *Row) {
-	r.folded = p.turned[r.Key()]
+	r.folded = p.folded[r.Key()]
 	p.rematch(r)
 	p.place(r)
 	for w := range p.waiting[r.Process.Ref] {
@@ -207,14 +200,10 @@ func (p *Picture) refreshKind(rows []*Row, k Kind) {
 
 // refresh updates the row after new data of its process.
 func (p *Picture) refresh(r *Row) {
-	at := r.up
-	if at != nil && at.Kind == GroupRow {
-		at = at.up
-	}
-	if at != p.home(r) || r.sig != p.signature(r) {
+	if r.up != p.home(r) {
 		p.move(r)
 	} else {
-		p.expect(r, at)
+		p.expect(r, r.up)
 	}
 	p.rematch(r)
 }
@@ -224,25 +213,47 @@ func (p *Picture) refresh(r *Row) {
 func (p *Picture) remove(r *Row) {
 	delete(p.processes, r.Process.Ref)
 	for r.first != nil {
-		c := r.first
-		for c.Kind == GroupRow {
-			c = c.first
-		}
-		p.move(c)
+		p.move(r.first)
 	}
 	p.drop(r)
 }
 
 func (p *Picture) drop(r *Row) {
-	p.dropped(r, nil)
+	p.dropped(r)
 	r.gone = true
 	p.setMark(r, false)
 	if p.held == r {
 		p.held = nil
 	}
 	p.await(r, api.Ref{})
-	at := p.take(r)
+	at := r.up
+	r.unlink()
 	p.settle(at)
+}
+
+// Hold counts r as live until another row is held: a row that the reader looks at stays when
+// it exits.
+func (p *Picture) Hold(r *Row) {
+	old := p.held
+	p.held = r
+	p.countLive(r)
+	p.countLive(old)
+}
+
+// countLive updates whether a row counts as live.
+func (p *Picture) countLive(r *Row) {
+	if r == nil || r.gone {
+		return
+	}
+	switch live := r == p.held || r.Kind == ProcessRow && !r.exited(); {
+	case live == r.counted:
+	case live:
+		r.counted = true
+		r.add(0, 1, 0)
+	default:
+		r.counted = false
+		r.add(0, -1, 0)
+	}
 }
 
 // Fold hides or shows what is below r.
@@ -250,11 +261,10 @@ func (p *Picture) Fold(r *Row, folded bool) {
 	if r.folded == folded || r.Kind == topRow {
 		return
 	}
-	r.folded = folded
-	if k := r.Key(); folded == (r.Kind == GroupRow) {
-		delete(p.turned, k)
+	if r.folded = folded; folded {
+		p.folded[r.Key()] = true
 	} else {
-		p.turned[k] = true
+		delete(p.folded, r.Key())
 	}
 }
 
@@ -262,7 +272,7 @@ func (p *Picture) Fold(r *Row, folded bool) {
 func (p *Picture) foldSessions(folded bool) {
 	for _, r := range p.sessions {
 		r.folded = folded
-		delete(p.turned, r.Key())
+		delete(p.folded, r.Key())
 	}
 }
 

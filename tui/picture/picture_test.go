@@ -27,14 +27,8 @@ func dump(p *Picture) string {
 }
 
 func label(r *Row) string {
-	switch r.Kind {
-	case SessionRow:
+	if r.Kind == SessionRow {
 		return "session " + r.Session.ID + " " + string(r.Session.State)
-	case GroupRow:
-		if r.OfSessions() {
-			return fmt.Sprintf("ended ×%d", r.count)
-		}
-		return fmt.Sprintf("%s ×%d", r.first.Process.Comm, r.count)
 	}
 	return fmt.Sprintf("%v %s %s", r.Process.Ref, r.Process.Comm, r.Process.State)
 }
@@ -57,20 +51,16 @@ func check(t interface{ Fatalf(string, ...any) }, p *Picture) {
 		if r.match {
 			hits = 1
 		}
-		if r.Kind == GroupRow && r.count < 2 {
-			t.Fatalf("a group of %d", r.count)
-		}
-		var n int32
 		var prev *Row
 		for c := r.first; c != nil; c = c.next {
 			if c.up != r || c.prev != prev || c.gone || prev != nil && prev.compare(c) >= 0 {
 				t.Fatalf("%s is not linked as it should be", label(c))
 			}
 			s, l, h := walk(c)
-			size, live, hits, prev, n = size+s, live+l, hits+h, c, n+1
+			size, live, hits, prev = size+s, live+l, hits+h, c
 		}
-		if r.last != prev || n != r.count || size != r.size || live != r.live || hits != r.hits {
-			t.Fatalf("%s: count %d, size %d, live %d, hits %d; want %d, %d, %d, %d\n%s", label(r), r.count, r.size, r.live, r.hits, n, size, live, hits, dump(p))
+		if r.last != prev || size != r.size || live != r.live || hits != r.hits {
+			t.Fatalf("%s: size %d, live %d, hits %d; want %d, %d, %d\n%s", label(r), r.size, r.live, r.hits, size, live, hits, dump(p))
 		}
 		return size, live, hits
 	}
@@ -233,14 +223,7 @@ func TestPlaces(t *testing.T) {
 			p.Apply(batch(h.step(t)))
 		}
 		for ref, r := range p.processes {
-			up := r.up
-			if up.Kind == GroupRow {
-				if r.Process.State == "exited" && r.live > 0 {
-					t.Fatalf("%v is in a group", ref)
-				}
-				up = up.up
-			}
-			pr := r.Process
+			up, pr := r.up, r.Process
 			if pr.Creator != nil {
 				c := p.processes[*pr.Creator]
 				if c != nil && c.Process.Session == pr.Session && c.compare(r) < 0 {
@@ -280,53 +263,6 @@ func TestFoldUnderReusedPID(t *testing.T) {
 	if !p.Process(first).Folded() {
 		t.Error("the process is unfolded after its return")
 	}
-}
-
-func TestGroups(t *testing.T) {
-	p := New()
-	root := at(1, 1)
-	leaf := func(i, code int) api.Process {
-		pr := born(at(10+i, 10+i), &root, "bash")
-		pr.State, pr.ExitCode = "exited", &code
-		return pr
-	}
-	f := &api.Frame{Head: api.Head{Kind: "snapshot"}, Upsert: []api.Process{born(root, nil, "make")}}
-	for i := range 412 {
-		f.Upsert = append(f.Upsert, leaf(i, 0))
-	}
-	f.Upsert = append(f.Upsert, leaf(500, 1))
-	p.Apply(batch(f))
-	want := func(rows ...string) {
-		t.Helper()
-		var got []string
-		for c := p.Process(root).first; c != nil; c = c.next {
-			got = append(got, label(c))
-		}
-		if !slices.Equal(got, rows) {
-			t.Errorf("got %q, want %q", got, rows)
-		}
-		check(t, p)
-	}
-	want("bash ×412", "510@510 bash exited")
-	g := p.Process(root).first
-	if !g.Folded() {
-		t.Error("a group is not folded at first")
-	}
-	// The oldest ones are removed; the group is identified by what its members have in common.
-	p.Apply(batch(&api.Frame{Head: api.Head{Kind: "diff"}, Remove: []api.Ref{at(10, 10), at(11, 11)}}))
-	want("bash ×410", "510@510 bash exited")
-	// One of them was not a leaf after all.
-	ref := at(20, 20)
-	p.Apply(batch(&api.Frame{Head: api.Head{Kind: "diff"}, Upsert: []api.Process{born(at(900, 900), &ref, "cc")}}))
-	want("bash ×409", "20@20 bash exited", "510@510 bash exited")
-	p.Apply(batch(&api.Frame{Head: api.Head{Kind: "diff"}, Remove: []api.Ref{at(900, 900)}}))
-	want("bash ×410", "510@510 bash exited")
-	f = &api.Frame{Head: api.Head{Kind: "diff"}}
-	for i := 2; i < 411; i++ {
-		f.Remove = append(f.Remove, at(10+i, 10+i))
-	}
-	p.Apply(batch(f))
-	want("421@421 bash exited", "510@510 bash exited")
 }
 
 func TestPartialFrames(t *testing.T) {

@@ -90,15 +90,14 @@ func (p *Picture) place(r *Row) {
 		p.astray = append(p.astray, r)
 	}
 	p.expect(r, at)
-	p.put(r, at)
-	p.regroup(at)
+	r.link(at)
 }
 
 // move puts a row where it belongs now.
 func (p *Picture) move(r *Row) {
-	var at *Row
-	if r.up != nil {
-		at = p.take(r)
+	at := r.up
+	if at != nil {
+		r.unlink()
 	}
 	p.place(r)
 	if at != nil {
@@ -106,22 +105,17 @@ func (p *Picture) move(r *Row) {
 	}
 }
 
-// settle updates a row after one below it was removed: it may now be part of a group. A
-// session known only from its processes is removed with the last one.
+// settle removes a session known only from its processes with the last one.
 func (p *Picture) settle(r *Row) {
-	switch {
-	case r.gone || r.up == nil:
-	case r.Kind == SessionRow && r.first == nil && r.Session.State == "":
+	if !r.gone && r.up != nil && r.Kind == SessionRow && r.first == nil && r.Session.State == "" {
 		p.closeRow(r)
-	default:
-		p.regroup(r)
 	}
 }
 
 func (p *Picture) newSession(s *api.Session) *Row {
 	r := &Row{Kind: SessionRow, Session: s}
 	p.sessions[s.ID] = r
-	r.folded = p.folding && p.filter == nil || p.turned[r.Key()]
+	r.folded = p.folding && p.filter == nil || p.folded[r.Key()]
 	if p.sorted {
 		r.order = newcomer
 	}
@@ -142,13 +136,9 @@ func (p *Picture) refreshSession(r *Row) {
 		p.nested[s.Parent][r] = true
 	}
 	at := r.up
-	if at != nil && at.Kind == GroupRow {
-		at = at.up
-	}
-	fresh := at == nil
-	if fresh || start != r.start || pid != r.pid || r.rank != r.ranked() || at != p.home(r) || r.sig != p.signature(r) {
-		if !fresh {
-			p.take(r)
+	if at == nil || start != r.start || pid != r.pid || r.rank != r.ranked() || at != p.home(r) {
+		if at != nil {
+			r.unlink()
 		}
 		r.start, r.pid, r.rank = start, pid, r.ranked()
 		p.place(r)

@@ -14,14 +14,12 @@ const (
 	topRow     Kind = iota // above everything, never shown
 	SessionRow             // a session, above its processes
 	ProcessRow             // a process, above what it created
-	GroupRow               // processes of one creator that run the same command; or ended sessions
 )
 
 // Key identifies a row across pictures.
 type Key struct {
-	Process api.Ref // of a group: of the creator of its members
-	Session string  // of a session; of a group right under one
-	Group   uint64  // of a group: what its members have in common
+	Process api.Ref
+	Session string
 }
 
 // Row is one line of the tree.
@@ -39,15 +37,12 @@ type Row struct {
 	known          bool    // of a session: known itself, not only from its processes
 	start          api.U64 // orders siblings, with pid and the session's id
 	pid            int32
-	count          int32 // rows right below it
 	size           int32 // processes at and below it
 	live           int32 // … that have not exited, and the held row
 	counted        bool  // it counts as one of live
 	hits           int32 // rows at and below it that the filter wants
 	rank           int32 // of a session: orders siblings before all else
 	order          int32 // of a session: its place as the reader sorted them, 0: none
-	sig            uint64
-	alike          map[uint64]*Row // rows right below it by signature: a single row, or a group
 	usage          usage
 	creator        api.Ref // the one that it waits for, see Picture.waiting
 }
@@ -66,17 +61,11 @@ func (r *Row) Up() *Row {
 // Hits is how many rows at and below it the filter wants.
 func (r *Row) Hits() int { return int(r.hits) }
 
-// Count is how many rows are right below it.
-func (r *Row) Count() int { return int(r.count) }
-
 // Folded reports whether the rows below it are hidden.
 func (r *Row) Folded() bool { return r.folded && r.first != nil }
 
 // Gone reports whether the row is no longer part of the picture.
 func (r *Row) Gone() bool { return r.gone }
-
-// First is the oldest row right below it.
-func (r *Row) First() *Row { return r.first }
 
 // Next is the next row of the same creator.
 func (r *Row) Next() *Row { return r.next }
@@ -88,16 +77,9 @@ func (r *Row) Key() Key {
 		return Key{Session: r.Session.ID}
 	case ProcessRow:
 		return Key{Process: r.Process.Ref}
-	case GroupRow:
-		k := r.up.Key()
-		k.Group = r.sig
-		return k
 	}
 	return Key{} // of the top
 }
-
-// OfSessions reports whether a row is a group of ended sessions.
-func (r *Row) OfSessions() bool { return r.Kind == GroupRow && r.first.Kind == SessionRow }
 
 // SessionID names the session that the row is part of.
 func (r *Row) SessionID() string {
@@ -106,8 +88,6 @@ func (r *Row) SessionID() string {
 		return r.Session.ID
 	case ProcessRow:
 		return r.Process.Session
-	case GroupRow:
-		return r.first.SessionID()
 	}
 	return ""
 }
@@ -149,7 +129,6 @@ func (r *Row) link(up *Row) {
 	} else {
 		r.next.prev = r
 	}
-	up.count++
 	up.add(r.size, r.live, r.hits)
 }
 
@@ -166,7 +145,6 @@ func (r *Row) unlink() {
 	} else {
 		r.next.prev = r.prev
 	}
-	up.count--
 	up.add(-r.size, -r.live, -r.hits)
 	r.up, r.prev, r.next = nil, nil, nil
 }

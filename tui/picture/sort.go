@@ -57,7 +57,7 @@ func (p *Picture) sortSessions(o Order) {
 	}
 	rows := make([]*Row, 0, len(p.sessions))
 	for _, r := range p.sessions {
-		if r.up != nil && (r.up.Kind == topRow || r.up.Kind == GroupRow) {
+		if r.up == p.top {
 			rows = append(rows, r)
 		}
 	}
@@ -72,9 +72,10 @@ func (p *Picture) rank(r *Row, order int32) {
 	if r.rank == r.ranked() || r.up == nil {
 		return
 	}
-	at := p.take(r)
+	at := r.up
+	r.unlink()
 	r.rank = r.ranked()
-	p.put(r, at)
+	r.link(at)
 }
 
 // compare compares two sessions by the order.

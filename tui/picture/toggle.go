@@ -31,11 +31,7 @@ func (v *View) In(r *Row) {
 
 // ToggleMark marks r, or takes the mark away.
 func (v *View) ToggleMark(r *Row) {
-	on := !r.Marked
-	if r.Kind == GroupRow {
-		on = !r.First().Marked
-	}
-	v.Picture.Mark(r, false, on)
+	v.Picture.Mark(r, false, !r.Marked)
 }
 
 // Widen shows one level more above the root of the view.

@@ -1,7 +1,6 @@
 package picture
 
 import (
-	"slices"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -38,53 +37,31 @@ func (u *usage) note(seconds float64, at api.U64) {
 	u.seconds, u.at = seconds, at
 }
 
-// CPU is how much of one CPU the row uses now, in percent; for a group, of all its
-// processes.
+// CPU is how much of one CPU the row uses now, in percent.
 func (p *Picture) CPU(r *Row) float64 {
-	if r.Kind == GroupRow {
-		sum := 0.0
-		for c := r.first; c != nil; c = c.next {
-			sum += p.CPU(c)
-		}
-		return sum
-	}
 	if r.usage.at+api.U64(idleAfter) < p.now {
 		return 0
 	}
 	return r.usage.percent
 }
 
-// RSS is the row's memory in bytes; for a group, of all its processes.
-func (r *Row) RSS() (sum uint64) {
-	switch r.Kind {
-	case SessionRow:
+// RSS is the row's memory in bytes.
+func (r *Row) RSS() uint64 {
+	switch {
+	case r.Kind == SessionRow:
 		return r.Session.RSSBytes
-	case ProcessRow:
-		if r.Process.State == api.StateLive {
-			return r.Process.RSSBytes
-		}
-	case GroupRow:
-		for c := r.first; c != nil; c = c.next {
-			sum += c.RSS()
-		}
+	case r.Process.State == api.StateLive:
+		return r.Process.RSSBytes
 	}
-	return sum
+	return 0
 }
 
 // Listens are the ports that the row's processes listen on.
-func (r *Row) Listens() (ports []int) {
-	switch r.Kind {
-	case SessionRow:
+func (r *Row) Listens() []int {
+	if r.Kind == SessionRow {
 		return r.Session.Ports
-	case ProcessRow:
-		return r.Ports
-	case GroupRow:
-		for c := r.first; c != nil; c = c.next {
-			ports = append(ports, c.Listens()...)
-		}
-		slices.Sort(ports)
 	}
-	return slices.Compact(ports)
+	return r.Ports
 }
 
 // Age is the age of the row, or its lifetime if it is over. A zombie grows older until it is reaped.

@@ -38,23 +38,9 @@ func (v *View) Root() *Row {
 // Apply applies b to the picture and keeps the reader's place.
 func (v *View) Apply(b *Batch) {
 	v.Picture.Apply(b)
-	v.keepInSight()
 	v.restore()
 	if !v.moved {
 		v.place(v.line)
-	}
-}
-
-// keepInSight unfolds groups that the selected row was put into by a change: only the
-// reader may hide it.
-func (v *View) keepInSight() {
-	if v.sel == nil || v.sel.gone {
-		return
-	}
-	for up := v.sel.up; up != nil; up = up.up {
-		if up.Kind == GroupRow {
-			v.Picture.Fold(up, false)
-		}
 	}
 }
 
@@ -135,7 +121,7 @@ func (v *View) SessionsFolded() bool {
 		return false
 	}
 	for r := v.First(); r != nil; r = v.skip(r.next, (*Row).Next) {
-		if r.Kind != SessionRow && !r.OfSessions() || !r.folded && v.Child(r) != nil {
+		if !r.folded && v.Child(r) != nil {
 			return false
 		}
 	}
@@ -182,19 +168,16 @@ func (v *View) holds(r *Row) bool {
 }
 
 // dropped moves the selection away from a row that is removed.
-func (v *View) dropped(r, instead *Row) {
+func (v *View) dropped(r *Row) {
 	if r == v.root {
 		v.root = r.up
 	}
 	if r != v.sel {
 		return
 	}
-	if instead == nil {
-		if instead = v.Next(r); instead == nil {
-			instead = v.Prev(r)
-		}
+	if v.sel = v.Next(r); v.sel == nil {
+		v.sel = v.Prev(r)
 	}
-	v.sel = instead
 }
 
 // restore finds the selected row again after a change; if it is hidden, the row that

@@ -7,7 +7,7 @@ func (v *View) shown(r *Row) bool {
 	if v.Picture.filter != nil && r.hits == 0 {
 		return false
 	}
-	return r.live > 0 || r.Kind == SessionRow || !v.hidden || r.OfSessions()
+	return r.live > 0 || r.Kind == SessionRow || !v.hidden
 }
 
 // Child is the first row right below r that would be shown, or nil.

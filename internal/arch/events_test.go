@@ -20,18 +20,8 @@ const eventSwitches = 4
 // TestEventTypes: only package api spells the types of events, and every switch over one
 // names all of them or has a default.
 func TestEventTypes(t *testing.T) {
-	c := &checker{
-		t: t, fset: token.NewFileSet(), ours: make(map[string]pkg), done: make(map[string]*types.Package),
-		info: &types.Info{Types: make(map[ast.Expr]types.TypeAndValue)},
-	}
-	for _, p := range packages(t) {
-		c.ours[p.ImportPath] = p
-	}
-	wire, _ := c.Import(module + "/api")
-	c.files = nil // it may spell them
-	for path := range c.ours {
-		c.Import(module + "/" + path)
-	}
+	c := checked(t)
+	wire := c.done[module+"/api"]
 	eventType := wire.Scope().Lookup("EventType").Type()
 	all := make(map[string]bool)
 	for _, name := range wire.Scope().Names() {
@@ -41,6 +31,9 @@ func TestEventTypes(t *testing.T) {
 	}
 	var switches []string
 	for _, f := range c.files {
+		if f.Name.Name == "api" {
+			continue // it may spell them
+		}
 		ast.Inspect(f, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.BasicLit:
@@ -68,6 +61,57 @@ func TestEventTypes(t *testing.T) {
 	switches = slices.DeleteFunc(switches, func(at string) bool { return strings.Contains(at, "/internal/") || strings.Contains(at, "test/") })
 	if len(switches) != eventSwitches {
 		t.Errorf("%d switches over types of events, want %d: %q", len(switches), eventSwitches, switches)
+	}
+}
+
+// TestFieldsAreSet: each field of a document of package api is set somewhere in the product. docs/openapi.json has the fields from
+// the types, so it also has those that nothing sends.
+func TestFieldsAreSet(t *testing.T) {
+	c := checked(t)
+	set := make(map[types.Object]bool)
+	field := func(e ast.Expr) {
+		if x, ok := e.(*ast.SelectorExpr); ok {
+			e = x.Sel
+		}
+		if name, ok := e.(*ast.Ident); ok {
+			set[c.info.Uses[name]] = true
+		}
+	}
+	for _, f := range c.files {
+		if strings.Contains(c.fset.Position(f.Pos()).Filename, "test/") {
+			continue // a fake
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.KeyValueExpr:
+				field(n.Key)
+			case *ast.AssignStmt:
+				for i, e := range n.Lhs {
+					if value, ok := n.Rhs[min(i, len(n.Rhs)-1)].(*ast.Ident); !ok || value.Name != "nil" {
+						field(e)
+					}
+				}
+			case *ast.IncDecStmt:
+				field(n.X)
+			case *ast.UnaryExpr:
+				if n.Op == token.AND {
+					field(n.X)
+				}
+			}
+			return true
+		})
+	}
+	scope := c.done[module+"/api"].Scope()
+	for _, name := range scope.Names() {
+		s, ok := scope.Lookup(name).Type().Underlying().(*types.Struct)
+		if strings.HasSuffix(name, "Request") {
+			continue // of the caller
+		}
+		for i := 0; ok && i < s.NumFields(); i++ {
+			if f := s.Field(i); strings.Contains(s.Tag(i), "json:") && !set[f] {
+				t.Errorf("nothing sets %s.%s", name, f.Name())
+			}
+		}
 	}
 }
 
@@ -103,6 +147,27 @@ type checker struct {
 	done  map[string]*types.Package
 	info  *types.Info
 	files []*ast.File
+}
+
+var checkedOnce *checker
+
+// checked has the types of all packages.
+func checked(t *testing.T) *checker {
+	t.Helper()
+	if checkedOnce == nil {
+		c := &checker{
+			t: t, fset: token.NewFileSet(), ours: make(map[string]pkg), done: make(map[string]*types.Package),
+			info: &types.Info{Types: make(map[ast.Expr]types.TypeAndValue), Uses: make(map[*ast.Ident]types.Object)},
+		}
+		for _, p := range packages(t) {
+			c.ours[p.ImportPath] = p
+		}
+		for path := range c.ours {
+			c.Import(module + "/" + path)
+		}
+		checkedOnce = c
+	}
+	return checkedOnce
 }
 
 func (c *checker) Import(path string) (*types.Package, error) {

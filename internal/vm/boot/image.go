@@ -103,7 +103,6 @@ func (i *Image) Checkout(dirs ...string) {
 	for _, program := range []string{"lineage", "lineage-mcp", "lineage-export", "lineage-link"} {
 		i.File(filepath.Join(guest.Root, "bin", program), filepath.Join(i.bin, program))
 	}
-	i.File(guest.Root+"/docs/openapi.json", "docs/openapi.json")
 	i.Tree(guest.Root+"/bin/testdata", filepath.Join(i.bin, "testdata"))
 	for _, dir := range dirs {
 		at := filepath.Join(guest.Root, dir)

@@ -3,8 +3,6 @@
 package e2e
 
 import (
-	"bufio"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -22,15 +20,11 @@ type footprint struct {
 	open     int // descriptors
 	kernel   int // its maps
 	resident int // RSS of the daemon
-	heap     int // in use by Go
-	history  int // on disk
-	log      int // SQLite's log, part of history
 }
 
 func (f footprint) String() string {
 	const MiB = 1 << 20
-	return fmt.Sprintf("%d descriptors, maps %.1f MiB, RSS %.1f, heap %.1f, history %.1f and its log %.1f",
-		f.open, float64(f.kernel)/MiB, float64(f.resident)/MiB, float64(f.heap)/MiB, float64(f.history)/MiB, float64(f.log)/MiB)
+	return fmt.Sprintf("%d descriptors, maps %.1f MiB, RSS %.1f", f.open, float64(f.kernel)/MiB, float64(f.resident)/MiB)
 }
 
 func footprintOf(i *stage.Instance, k kernelSide, pid int) footprint {
@@ -41,21 +35,7 @@ func footprintOf(i *stage.Instance, k kernelSide, pid int) footprint {
 		open:     len(open),
 		kernel:   k.size(i),
 		resident: stage.Number(i.T, strings.TrimSuffix(stage.ProcStatus(pid, "VmRSS"), " kB")) << 10,
-		heap:     metric(i, "go_memstats_heap_inuse_bytes"),
-		history:  sizeOf(i, historyFile(i)),
-		log:      sizeOf(i, historyFile(i)+"-wal"),
 	}
-}
-
-// sizeOf is the size of a file, which need not exist.
-func sizeOf(i *stage.Instance, path string) int {
-	i.T.Helper()
-	st, err := os.Stat(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return 0
-	}
-	require.NoError(i.T, err)
-	return int(st.Size())
 }
 
 // A kernelSide is the pinned maps of an instance, by name.
@@ -118,23 +98,4 @@ func (k kernelSide) size(i *stage.Instance) (sum int) {
 		sum += int(size)
 	}
 	return sum
-}
-
-// metric is one of the daemon's metrics.
-func metric(i *stage.Instance, name string) int {
-	i.T.Helper()
-	r, err := i.Client().Get("http://lineage/metrics")
-	require.NoError(i.T, err)
-	defer r.Body.Close()
-	for lines := bufio.NewScanner(r.Body); lines.Scan(); {
-		if text, found := strings.CutPrefix(lines.Text(), name+" "); found {
-			var v float64
-			if _, err := fmt.Sscan(text, &v); err != nil {
-				i.T.Fatalf("%s: %v", lines.Text(), err)
-			}
-			return int(v)
-		}
-	}
-	i.T.Fatalf("no %s among the metrics (%s)", name, r.Status)
-	return 0
 }

@@ -75,11 +75,8 @@ var (
 	daemon    = suite{dir: "daemon", only: "^TestReal", timeout: 30 * time.Minute}
 	holdings  = suite{dir: "daemon/holdings", only: "^TestReal", timeout: 20 * time.Minute}
 	selfcheck = suite{dir: "daemon/status", part: "selfcheck", only: "Real$", timeout: 20 * time.Minute}
-	// What the commands promise on every kernel.
-	e2e = suite{dir: "internal/e2e", only: "^TestHold[1-3]|^TestEndsWithoutDaemon$|^TestLimits$",
-		timeout: time.Hour}
 	// What a dead daemon means for its sessions.
-	dead = e2e.named("dead daemon").tests("TestDeadDaemon").with("LNGTEST_ROUNDS=3")
+	e2e = suite{dir: "internal/e2e", only: "^TestEndsWithoutDaemon$", timeout: time.Hour}
 	// Every row, at the kernel's own level, with a requested end.
 	escapes = suite{dir: "internal/e2e/escapes", only: "^TestEscapes$///^root_alive$", timeout: 2 * time.Hour, env: []string{"LNGTEST_ROUNDS=1"}}
 	// Commands that are put into containers.
@@ -102,13 +99,11 @@ func (s suite) bothSides() suite {
 }
 
 // everything is what a kernel must pass in its usual configuration.
-var everything = []suite{verifier, basics, tracer, enforcer, daemon, holdings, selfcheck, guards, e2e, dead, escapes, containers}
+var everything = []suite{verifier, basics, tracer, enforcer, daemon, holdings, selfcheck, e2e, escapes, containers}
 
 // few is what every change must pass.
 var few = []suite{
-	verifier, basics,
-	// None of these runs starts a daemon automatically: it would not wait that long.
-	e2e.tests("TestHold3.*"),
+	verifier, basics, e2e,
 }
 
 const (
@@ -126,21 +121,21 @@ var cells = []cell{
 		why: "Debian 12, and the newest without task iterators in BPF"},
 	{name: "6.12", series: "6.12", suites: everything,
 		why: "Debian 13, and the newest long-term kernel that cannot send signals from BPF"},
-	{name: "6.16", series: "6.16", suites: []suite{verifier, basics, tracer, e2e, dead},
+	{name: "6.16", series: "6.16", suites: []suite{verifier, basics, tracer, e2e},
 		why: "the first whose exit hook can end a session"},
 	{name: "6.18", series: "6.18", suites: everything,
 		why: "a long-term kernel with everything, its tracepoints not preemptible"},
 	{name: "7", series: "7", quick: few,
-		suites: []suite{verifier, basics, tracer.bothSides(), enforcer, daemon, holdings, selfcheck, guards, e2e, dead, escapes, containers},
+		suites: []suite{verifier, basics, tracer.bothSides(), enforcer, daemon, holdings, selfcheck, e2e, escapes, containers},
 		why:    "the newest of Debian's backports; tracepoints are preemptible"},
-	{name: "6.18-rt", series: "6.18-rt", suites: []suite{verifier, basics, tracer, e2e, dead}, cpus: 2,
+	{name: "6.18-rt", series: "6.18-rt", suites: []suite{verifier, basics, tracer, e2e}, cpus: 2,
 		why: "PREEMPT_RT, which takes no signal in the exit hook: the only level 3 that Debian has"},
 	{name: "6.18-arm64", series: "6.18-arm64", arch: "arm64", suites: []suite{verifier, basics}, cpus: 2,
 		why: "the other architecture"},
 
-	{name: "5.10 without bpf in lsm=", series: "5.10", append: withoutBPF, suites: []suite{basics, refusers, guards},
+	{name: "5.10 without bpf in lsm=", series: "5.10", append: withoutBPF, suites: []suite{basics, refusers},
 		why: "an LSM program attaches there and never runs"},
-	{name: "6.12 without bpf in lsm=", series: "6.12", append: withoutBPF, suites: []suite{basics, refusers, guards},
+	{name: "6.12 without bpf in lsm=", series: "6.12", append: withoutBPF, suites: []suite{basics, refusers},
 		why: "level 2 without the LSM program that refuses forks"},
 	{name: "6.18 lockdown=integrity", series: "6.18", append: integrity, suites: []suite{basics, refusers},
 		why: "what a host with secure boot has"},
@@ -167,7 +162,6 @@ var (
 	storms     = tracer.named("storms").tests("TestCountsDoNotDrift").with("LNGTEST_ROUNDS=60")
 	mixed      = tracer.named("mixed").tests("TestEverythingAtOnce", "TestTakeOverInStorm", "TestAdoptWhileForking").with("LNGTEST_ROUNDS=10")
 	refusers   = tracer.named("refusers").tests("TestRefuser", "TestForkOfTheCondemned", "TestSelfProtect.*", "TestGuard.*", "TestCrossing.*", "TestPdeathsig", "TestReparent", "TestDeathToldTwice")
-	guards     = e2e.tests("TestPkill").named("guards")
 	// Each call of a helper fails in turn; in tracer one of each place does.
 	faults = suite{dir: "tracer", part: "faults", only: "^TestFaults$", except: "/^baseline$", timeout: 2 * time.Hour, env: []string{"LNGTEST_FAULTS=all"}}
 	many   = tracer.named("many members").tests("TestManyMembers").with("LNGTEST_MEMBERS=20000", "LNGTEST_SLOW=30")

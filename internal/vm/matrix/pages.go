@@ -18,7 +18,7 @@ func keepPages(update bool) error {
 		return err
 	}
 	for _, p := range []struct{ name, text string }{
-		{"cells", cellTable(all)}, {"dead", deadTable(all)}, {"missing", missingTable(all)}, {"kernels", levelTable(all)},
+		{"cells", cellTable(all)}, {"missing", missingTable(all)}, {"kernels", levelTable(all)},
 	} {
 		if err := page.Keep("docs/results/kernels.md", p.name, p.text, update); err != nil {
 			return err
@@ -76,22 +76,6 @@ func (r *result) date() string {
 		}
 	}
 	return oldest
-}
-
-// deadTable shows what the suite with that name measured.
-func deadTable(all []*result) string {
-	t := page.NewTable("cell", "level:", "measured")
-	for _, r := range all {
-		for _, s := range r.Suites {
-			if s.Name != dead.name() {
-				continue
-			}
-			for _, f := range s.Figures {
-				t.Row(r.Cell, fmt.Sprint(r.Level), f)
-			}
-		}
-	}
-	return t.String()
 }
 
 // missingTable shows what doctor finds lacking in each cell.

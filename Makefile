@@ -247,7 +247,7 @@ cover:
 ## test-e2e: bin/lineage against the test programs, as root; LNGTEST_ROUNDS, LNGTEST_KILLS, LNGTEST_SOAK, LNGTEST_REQUESTS
 test-e2e: build programs
 	$(PRIVATE) $(GOTEST) -timeout $(or $(E2E_TIMEOUT),20m) ./internal/e2e
-	$(PRIVATE) $(GOTEST) -timeout 20m -skip '^Test(Delivery|OCSFDisk|Logrotate|Lookalike|BusyCall)$$' ./internal/e2e/export # make test-export has them
+	$(PRIVATE) $(GOTEST) -timeout 20m -skip '^Test(Delivery|Logrotate)$$' ./internal/e2e/export # make test-export has them
 
 ## test-library: escape programs through the libraries of api/run (1 min, root)
 test-library: deps build programs
@@ -269,7 +269,7 @@ test-fleet: build programs
 	@$(call install,openssh-server openssh-client)
 	$(PRIVATE) $(GOTEST) -timeout 10m ./internal/e2e/fleet
 
-## test-export: lineage export against a Collector and ClickHouse's engine, which it builds or fetches (10 min the first time), and a storm of forks (6 min, root); SECONDS=3600: each outage for 10 min (2 h)
+## test-export: lineage export against a Collector and ClickHouse's engine, which it builds or fetches (10 min the first time; root); SECONDS=3600: each outage for 10 min (2 h)
 test-export: export LNGTEST_TELEMETRY = $(CURDIR)/.cache/telemetry
 test-export: export LNGTEST_SECONDS = $(or $(SECONDS),30)
 test-export: build programs

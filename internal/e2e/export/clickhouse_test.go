@@ -92,6 +92,14 @@ func TestClickHouse(t *testing.T) {
 		t,
 		os.WriteFile(config, []byte(strings.NewReplacer("127.0.0.1:4318", addr, "service:\n", "service:\n  telemetry: {metrics: {level: none}}\n").Replace(text)), 0o600),
 	)
+	// The Collector also takes the configuration of docs/TELEMETRY.md.
+	_, documented, _ := strings.Cut(string(require.ReadFile(t, filepath.Join(repository, "docs/TELEMETRY.md"))), "```yaml\n")
+	documented, _, _ = strings.Cut(documented, "```")
+	other := filepath.Join(i.Dir, "documented.yaml")
+	require.NoError(t, os.WriteFile(other, []byte(documented), 0o600))
+	if said, err := exec.Command(program, "validate", "--config", "file:"+other).CombinedOutput(); err != nil {
+		t.Errorf("docs/TELEMETRY.md: %v: %s", err, said)
+	}
 	run := exec.Command(program, "--config", "file:"+config)
 	run.Env = append(os.Environ(), "CLICKHOUSE=http://"+c.addr+"?compress=none", "CLICKHOUSE_USER=default", "CLICKHOUSE_PASSWORD=")
 	collector := stage.Start(t, run)

@@ -21,28 +21,21 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
-// TestDelivery: every image in the history arrives as a span, with its parent, whatever
-// happens to the receiver.
+// TestDelivery: every image in the history arrives as a span, with its parent, whatever happens: a receiver that is down, slow or
+// refuses, a full disk, and a killed exporter, LNGTEST_SECONDS in all, under some hundred forks a second.
 func TestDelivery(t *testing.T) {
 	i := stage.NewDaemon(t)
 	r := newReceiver(t)
-	outages(t, i, r, r.addr, r.down, func() { r.up(r.addr) })
-}
-
-// outages simulates a receiver that is down, slow or refuses, a full disk, and a killed
-// exporter, LNGTEST_SECONDS in all, under some hundred forks a second. The spans arrive at
-// r; the exporter sends them to addr.
-func outages(t *testing.T, i *stage.Instance, r *receiver, addr string, down, up func()) {
 	state := smallDisk(t, filepath.Join(i.Dir, "state"), "8m")
 	began := time.Now()
-	x := exporter(i, addr, "traces", state)
+	x := exporter(i, r.addr, "traces", state)
 	phase := time.Duration(stage.FromEnv(t, "LNGTEST_SECONDS", 30)) * time.Second / 6
 	load := loaded(i, "load", 6*phase)
 
 	time.Sleep(phase)
-	down()
+	r.down()
 	time.Sleep(phase)
-	up()
+	r.up(r.addr)
 	r.delay.Store(int64(time.Second))
 	time.Sleep(phase)
 	r.delay.Store(0)
@@ -64,22 +57,16 @@ func outages(t *testing.T, i *stage.Instance, r *receiver, addr string, down, up
 	}
 	time.Sleep(phase / 2)
 	os.Remove(filepath.Join(state, "ballast"))
-	x = exporter(i, addr, "traces", state)
+	x = exporter(i, r.addr, "traces", state)
 	time.Sleep(time.Until(began.Add(6 * phase)))
 	load.Wait()
 	i.Receipt(i.Record("load").ID)
 	compare(t, i, r, began, stage.Patience+phase)
 	t.Logf("figure: %d spans, of which some came again, %d times in all; %s of memory",
-		len(r.all()), r.repeated, peak(t, x))
+		len(r.all()), r.repeated, stage.ProcStatus(x.Process.Pid, "VmHWM"))
 	if s := i.Status(); s.Lost != 0 {
 		t.Errorf("the daemon lost %d events", s.Lost)
 	}
-}
-
-// peak is the most memory that a process has used.
-func peak(t *testing.T, p *stage.Process) string {
-	t.Helper()
-	return stage.ProcStatus(p.Process.Pid, "VmHWM")
 }
 
 // exporter starts an exporter.

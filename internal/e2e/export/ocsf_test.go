@@ -120,43 +120,6 @@ func TestOCSF(t *testing.T) {
 	}
 }
 
-// TestOCSFDisk: the disk of the file is full for 5 s of 15, under some hundred
-// forks a second. No event of the history is missing, and the daemon loses none.
-func TestOCSFDisk(t *testing.T) {
-	i := stage.NewDaemon(t)
-	dir := smallDisk(t, filepath.Join(i.Dir, "log"), "128m")
-	log := filepath.Join(dir, "ocsf.jsonl")
-	x := i.Start([]string{"export", "--ocsf", log, "--state", filepath.Join(i.Dir, "state")}, nil)
-	i.Until("cursor", func() bool {
-		_, err := os.Stat(filepath.Join(i.Dir, "state", "ocsf.cursor"))
-		return err == nil
-	})
-	began := time.Now()
-	const phase = 5 * time.Second
-	load := loaded(i, "load", 3*phase)
-	time.Sleep(phase)
-	fill(t, dir)
-	time.Sleep(phase)
-	i.Until("report of the full disk", func() bool { return strings.Contains(x.Err.String(), "no space left on device") })
-	require.NoError(t, os.Remove(filepath.Join(dir, "ballast")))
-	load.Wait()
-	i.Receipt(i.Record("load").ID)
-	want := happened(t, i, began)
-	var have map[string]int
-	i.Until("events of all that happened", func() bool {
-		have = written(t, log)
-		return !slices.ContainsFunc(want, func(w string) bool { return have[w] == 0 })
-	})
-	for _, w := range want {
-		if have[w] != 1 {
-			t.Errorf("%d events with different ids of %s", have[w], w)
-		}
-	}
-	st, err := os.Stat(log)
-	require.NoError(t, err)
-	t.Logf("figure: %d launches and exits in %v, %d MB", len(want), 3*phase, st.Size()>>20)
-}
-
 func ocsfExporter(i *stage.Instance) *stage.Process {
 	i.T.Helper()
 	x := i.Start([]string{"export", "--ocsf", filepath.Join(i.Dir, "ocsf.jsonl"), "--state", filepath.Join(i.Dir, "state")}, nil)

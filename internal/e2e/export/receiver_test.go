@@ -3,20 +3,16 @@
 package export
 
 import (
-	"compress/gzip"
 	"encoding/hex"
-	"encoding/json"
 	"io"
 	"net"
 	"net/http"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	collogs "go.opentelemetry.io/proto/slim/otlp/collector/logs/v1"
 	coltrace "go.opentelemetry.io/proto/slim/otlp/collector/trace/v1"
 	common "go.opentelemetry.io/proto/slim/otlp/common/v1"
 	trace "go.opentelemetry.io/proto/slim/otlp/trace/v1"
@@ -33,18 +29,14 @@ type receiver struct {
 	status atomic.Int32 // what it answers; 0: accept
 	delay  atomic.Int64 // before an answer, ns
 
-	counting bool // only names of spans are kept
-
 	mu       sync.Mutex
 	spans    map[string]*trace.Span // by trace and span
-	ids      map[[8]byte]bool       // counting: of images
-	names    map[string]int         // counting: how many of a name
 	repeated int                    // spans that arrived again
 	changed  []string               // spans that arrived again and differed
 }
 
 func newReceiver(t *testing.T) *receiver {
-	r := &receiver{t: t, spans: make(map[string]*trace.Span), ids: make(map[[8]byte]bool), names: make(map[string]int)}
+	r := &receiver{t: t, spans: make(map[string]*trace.Span)}
 	r.up("127.0.0.1:0")
 	t.Cleanup(r.down)
 	return r
@@ -56,12 +48,7 @@ func (r *receiver) up(addr string) {
 	require.NoError(r.t, err)
 	r.addr = l.Addr().String()
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /v1/traces", func(w http.ResponseWriter, req *http.Request) {
-		serve(r, w, req, new(coltrace.ExportTraceServiceRequest), r.takeSpans, new(coltrace.ExportTraceServiceResponse))
-	})
-	mux.HandleFunc("POST /v1/logs", func(w http.ResponseWriter, req *http.Request) {
-		serve(r, w, req, new(collogs.ExportLogsServiceRequest), r.takeLogs, new(collogs.ExportLogsServiceResponse))
-	})
+	mux.HandleFunc("POST /v1/traces", r.serve)
 	r.server = &http.Server{Handler: mux}
 	go r.server.Serve(l)
 }
@@ -69,35 +56,24 @@ func (r *receiver) up(addr string) {
 // down closes the port and every connection.
 func (r *receiver) down() { r.server.Close() }
 
-func serve[T proto.Message](r *receiver, w http.ResponseWriter, req *http.Request, msg T, take func(T), reply proto.Message) {
+func (r *receiver) serve(w http.ResponseWriter, req *http.Request) {
 	time.Sleep(time.Duration(r.delay.Load()))
 	if status := r.status.Load(); status != 0 {
 		http.Error(w, "not now", int(status))
 		return
 	}
-	body, err := content(req)
+	body, err := io.ReadAll(req.Body)
 	if err != nil {
 		return
 	}
+	msg := new(coltrace.ExportTraceServiceRequest)
 	if err := proto.Unmarshal(body, msg); err != nil || req.Header.Get("Content-Type") != "application/x-protobuf" {
 		r.t.Errorf("a request that is not OTLP: %v", err)
 	}
-	take(msg)
-	answer, _ := proto.Marshal(reply)
+	r.takeSpans(msg)
+	answer, _ := proto.Marshal(new(coltrace.ExportTraceServiceResponse))
 	w.Header().Set("Content-Type", "application/x-protobuf")
 	w.Write(answer)
-}
-
-// content is the body of a request, which a Collector compresses.
-func content(req *http.Request) ([]byte, error) {
-	if req.Header.Get("Content-Encoding") != "gzip" {
-		return io.ReadAll(req.Body)
-	}
-	in, err := gzip.NewReader(req.Body)
-	if err != nil {
-		return nil, err
-	}
-	return io.ReadAll(in)
 }
 
 func (r *receiver) takeSpans(msg *coltrace.ExportTraceServiceRequest) {
@@ -106,10 +82,6 @@ func (r *receiver) takeSpans(msg *coltrace.ExportTraceServiceRequest) {
 	for _, rs := range msg.ResourceSpans {
 		for _, ss := range rs.ScopeSpans {
 			for _, s := range ss.Spans {
-				if r.counting {
-					r.counted(s)
-					continue
-				}
 				key := hex.EncodeToString(s.TraceId) + hex.EncodeToString(s.SpanId)
 				if old := r.spans[key]; old != nil {
 					if r.repeated++; describe(old) != describe(s) {
@@ -117,42 +89,6 @@ func (r *receiver) takeSpans(msg *coltrace.ExportTraceServiceRequest) {
 					}
 				}
 				r.spans[key] = s
-			}
-		}
-	}
-}
-
-func (r *receiver) counted(s *trace.Span) {
-	if r.ids[[8]byte(s.SpanId)] {
-		r.repeated++
-		return
-	}
-	r.ids[[8]byte(s.SpanId)] = true
-	r.names[s.Name]++
-}
-
-// count is how many spans arrived; has, how many with a name.
-func (r *receiver) count() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.ids)
-}
-
-func (r *receiver) has(name string) int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.names[name]
-}
-
-// takeLogs checks that each is one line and one object.
-func (r *receiver) takeLogs(msg *collogs.ExportLogsServiceRequest) {
-	for _, rl := range msg.ResourceLogs {
-		for _, sl := range rl.ScopeLogs {
-			for _, l := range sl.LogRecords {
-				raw := attribute(l.Attributes, "ocsf.raw")
-				if body := l.Body.GetStringValue(); body == "" || strings.Contains(body, "\n") || !json.Valid([]byte(raw)) {
-					r.t.Errorf("log %q with %.300s", body, raw)
-				}
 			}
 		}
 	}

@@ -26,7 +26,7 @@ var groups = []struct {
 	{"Start here", "run ls why top end"},
 	{"Run", "timeout adopt init"},
 	{"Inspect", "tree events history"},
-	{"End", "pause resume keep halt"},
+	{"End", "wait pause resume keep halt"},
 	{"Agents", "setup mcp"},
 	{"Host", "daemon status doctor policy export version"},
 	{"Many hosts", "link"},

@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/ending"
 )
@@ -42,10 +41,8 @@ answers, and with 124 if the time is over. "wait" ends nothing.`,
 		case cmd.Flags().Changed("timeout") && timeout <= 0:
 			return cli.Usage("wait: %w", cli.Invalid("--timeout", timeout, "above 0"))
 		}
-		return a.with(cmd.Context(), func(c api.Client) error {
-			w := ending.Waiter{Sessions: *sel, Goal: goal.Value, Timeout: timeout, Console: &a.Console, Client: c, Format: format.Value}
-			return w.Wait(cmd.Context())
-		})
+		w := ending.Waiter{Sessions: *sel, Goal: goal.Value, Timeout: timeout, Console: &a.Console, Dial: a.client, Format: format.Value}
+		return w.Wait(cmd.Context())
 	}
 	return cmd
 }

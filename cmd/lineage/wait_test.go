@@ -24,6 +24,7 @@ func TestWait(t *testing.T) {
 	}{
 		{"old", "clean", 0, ""},
 		{"build", "away away clean", 0, ""},
+		{"build --timeout 1m", "clean", 0, ""},
 		{"build old", "left clean", api.ExitLeft, "left"},
 		{"build", "unknown", api.ExitFailed, "unknown"},
 		{"build old", "unknown left", api.ExitLeft, ""},
@@ -56,7 +57,14 @@ func TestWait(t *testing.T) {
 			}
 			return &api.Report{Session: id, Verdict: api.Verdict(strings.Trim(now, "-"))}, nil
 		}
-		code, stdout, stderr := newWorld(t, f).run(strings.Fields("wait " + c.args)...)
+		w, refused := newWorld(t, f), 2
+		w.app.dial = func(context.Context, string) (api.Client, error) {
+			if refused--; refused > 0 && strings.Contains(c.args, "1m") {
+				return nil, errAway
+			}
+			return f, nil
+		}
+		code, stdout, stderr := w.run(strings.Fields("wait " + c.args)...)
 		if code != c.code || !strings.Contains(stderr, c.says) || code == 0 && !strings.Contains(stdout, "clean") {
 			t.Errorf("%s, %s: %d %q %q", c.args, c.verdicts, code, stdout, stderr)
 		}

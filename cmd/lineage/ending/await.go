@@ -1,7 +1,6 @@
 package ending
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -19,7 +18,7 @@ const ExitTimeout = 124
 
 // Goals are what [Waiter.Wait] can wait for. A session that has ended has reached each.
 var Goals = map[string]func(*api.Session) bool{
-	"end":       func(s *api.Session) bool { return s.Verdict != "" },
+	"end":       nil, // the daemon answers with the receipt
 	"idle":      func(s *api.Session) bool { return s.IdleSeconds > 0 },
 	"root-exit": func(s *api.Session) bool { return s.Root == nil || s.Root.State != api.StateLive },
 }
@@ -30,21 +29,31 @@ type Waiter struct {
 	Goal     string        // one of [Goals]
 	Timeout  time.Duration // 0: none
 	Console  *cli.Console
-	Client   api.Client
+	Dial     func(context.Context) (api.Client, error)
 	Format   string
+	client   api.Client
 }
 
 // Wait waits for the sessions that are selected now, and prints their receipts; those that have not ended, as a list.
 func (w *Waiter) Wait(ctx context.Context) error {
-	found, err := w.Sessions.Resolve(ctx, w.Client)
+	deadline := time.Now().Add(w.Timeout)
+	found, err := patient(ctx, deadline, func() (_ *api.Found, err error) {
+		if w.client, err = w.Dial(ctx); err != nil {
+			return nil, err
+		}
+		return w.Sessions.Resolve(ctx, w.client)
+	})
 	if err != nil {
 		return err
 	}
+	defer w.client.Close()
 	ids := found.IDs()
 	if len(ids) == 0 {
 		return cli.Errorf(api.ExitNotFound, "wait: no session is selected")
 	}
-	deadline := time.Now().Add(cmp.Or(w.Timeout, math.MaxInt64))
+	if w.Timeout == 0 {
+		deadline = deadline.Add(math.MaxInt64)
+	}
 	if w.Goal != "end" {
 		return w.reach(ctx, ids, deadline)
 	}
@@ -83,7 +92,7 @@ func patient[T any](ctx context.Context, deadline time.Time, ask func() (T, erro
 // verdict returns the receipt of a session that has ended. One that proves nothing is an error, too.
 func (w *Waiter) verdict(ctx context.Context, id string, deadline time.Time) (*api.Report, error) {
 	r, err := patient(ctx, deadline, func() (*api.Report, error) {
-		one := waiting{c: w.Client, id: id, hurried: context.Background(), timeout: time.Until(deadline)}
+		one := waiting{c: w.client, id: id, hurried: context.Background(), timeout: time.Until(deadline)}
 		return one.report(ctx, 0)
 	})
 	switch {
@@ -98,7 +107,7 @@ func (w *Waiter) verdict(ctx context.Context, id string, deadline time.Time) (*a
 
 // companions are the sessions, beside the targets, that hold work of theirs.
 func (w *Waiter) companions(ctx context.Context, targets []*target, deadline time.Time) (ids []string, err error) {
-	list, err := patient(ctx, deadline, func() (*api.Sessions, error) { return w.Client.Sessions(ctx, "live", "") })
+	list, err := patient(ctx, deadline, func() (*api.Sessions, error) { return w.client.Sessions(ctx, "live", "") })
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +131,7 @@ func (w *Waiter) reach(ctx context.Context, ids []string, deadline time.Time) er
 	defer cancel()
 	_, err := patient(ctx, deadline, func() (*api.Sessions, error) {
 		var listed []string // in the picture that comes first
-		err := w.Client.Watch(watching, api.WatchQuery{}, func(f *api.Frame) error {
+		err := w.client.Watch(watching, api.WatchQuery{}, func(f *api.Frame) error {
 			for i := range f.Sessions {
 				s := &f.Sessions[i]
 				listed = append(listed, s.ID)
@@ -151,7 +160,7 @@ func (w *Waiter) reach(ctx context.Context, ids []string, deadline time.Time) er
 	}
 	list := &api.Sessions{Items: []api.Session{}}
 	for _, id := range ids {
-		s, err := w.Client.Session(ctx, id)
+		s, err := w.client.Session(ctx, id)
 		if err != nil {
 			return err
 		}

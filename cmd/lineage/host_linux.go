@@ -48,7 +48,6 @@ func thisHost() host {
 		}
 		return []*cobra.Command{
 			a.runCommand(supervise.Run, connect),
-			a.timeoutCommand(supervise.Timeout, connect),
 			a.initCommand(supervise.Init),
 			a.daemonCommand(daemon.Serve, daemon.Unload),
 		}

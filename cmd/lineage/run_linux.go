@@ -78,7 +78,12 @@ limit ended the session.`,
 		if o.Leaks.After < 0 || o.Leaks.Action == "" && cmd.Flags().Changed("leaks-after") {
 			return before("run: %w", cli.Invalid("--leaks-after", o.Leaks.After, "0s or more, with --leaks"))
 		}
-		a.reaches(&o, connect)
+		socket := a.socketPath()
+		o.Dial = func(ctx context.Context) (api.Client, error) { return a.dial(ctx, socket) }
+		o.Connect = func(ctx context.Context) (api.Client, error) {
+			defer a.During(func(time.Time) string { return "lineage: starting the daemon" })()
+			return connect(ctx, socket)
+		}
 		if !o.Quiet {
 			o.Ending = func(s *api.Session) func() { return ending.Show(&a.Console, o.Dial, s) }
 		}
@@ -91,8 +96,7 @@ limit ended the session.`,
 	f.Var((*cli.Bytes)(&o.MaxRSS), "max-rss",
 		"end the session when its processes use more than `BYTES` of memory (8GiB, 512MiB)")
 	f.DurationVar(&o.Idle, "idle", 0, "end the session after this `TIME` with no new process and under 1s of CPU")
-	f.StringVar(&o.User, "user", "", "run CMD as this `USER`, by name or uid; USER:GROUP for that group alone")
-	cmd.RegisterFlagCompletionFunc("user", cli.CompleteUsers)
+	f.StringVar(&o.User, "user", "", "run CMD as this `USER`, by name or uid")
 	f.Var(&onExit, "on-exit", "what to do with leftovers: `ACTION`, end or report")
 	f.Var(&signals, "signals", "which processes CMD and what it starts may signal: `SCOPE`, any or session")
 	f.Var(&leaks, "leaks", "what a process means that CMD leaves: `ACTION`, fail or report")
@@ -100,16 +104,6 @@ limit ended the session.`,
 		"how long after CMD's exit it has to be alive: `TIME`")
 	f.BoolVar(&o.Subreaper, "subreaper", true, "make orphans children of run, not of PID 1")
 	return cmd
-}
-
-// reaches lets a command reach the daemon, and start one.
-func (a *app) reaches(o *supervise.Options, connect func(context.Context, string) (api.Client, error)) {
-	socket := a.socketPath()
-	o.Dial = func(ctx context.Context) (api.Client, error) { return a.dial(ctx, socket) }
-	o.Connect = func(ctx context.Context) (api.Client, error) {
-		defer a.During(func(time.Time) string { return "lineage: starting the daemon" })()
-		return connect(ctx, socket)
-	}
 }
 
 // before is a failure of ours before CMD runs. Its exit code is that of env(1) and docker.
@@ -121,14 +115,9 @@ func (a *app) wrapsCommand(cmd *cobra.Command, o *supervise.Options, defaultGrac
 	cli.Grace(f, &o.Grace, defaultGrace)
 	f.StringVar(&o.Report, "report", "", "write the receipt to `FILE` as JSON")
 	f.BoolVarP(&o.Quiet, "quiet", "q", false, "do not report leftovers that were ended")
-	return a.takesCommand(cmd, o, 0)
-}
-
-// takesCommand gives cmd the argument CMD, after n others. The returned function takes CMD.
-func (a *app) takesCommand(cmd *cobra.Command, o *supervise.Options, n int) (fill func(args []string)) {
 	cmd.ValidArgsFunction = cli.CompleteFiles
 	cmd.Args = func(_ *cobra.Command, args []string) error {
-		if len(args) <= n {
+		if len(args) == 0 {
 			return before(`%s: CMD is missing; see "lineage %[1]s --help"`, cmd.Name())
 		}
 		return nil

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,18 +44,6 @@ func (c *List) Set(text string) error {
 		c.Names = append(c.Names, strings.ToLower(strings.TrimSpace(name)))
 	}
 	return nil
-}
-
-// Abbreviate takes the beginnings of names, no two of which begin alike, as getopt_long(3) does.
-func Abbreviate(f *pflag.FlagSet, names ...string) {
-	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-		for _, whole := range names {
-			if name != "" && strings.HasPrefix(whole, name) {
-				name = whole
-			}
-		}
-		return pflag.NormalizedName(name)
-	})
 }
 
 // FlagError says what is wrong with a flag, in the words of [Invalid] if it is the value.
@@ -149,29 +136,6 @@ func (v *Bytes) String() string {
 }
 
 func (v *Bytes) Type() string { return "bytes" }
-
-// CompleteUsers completes names of this host's own users, and after a colon of its groups.
-func CompleteUsers(_ *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	user, group, second := strings.Cut(begun, ":")
-	if second {
-		return accounts("/etc/group", user+":", group), cobra.ShellCompDirectiveNoFileComp
-	}
-	return accounts("/etc/passwd", "", user), cobra.ShellCompDirectiveNoFileComp
-}
-
-// accounts are the names in a file such as /etc/passwd, with their numbers.
-func accounts(file, before, begun string) (words []cobra.Completion) {
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return nil
-	}
-	for line := range strings.Lines(string(data)) {
-		if fields := strings.Split(line, ":"); len(fields) > 2 && strings.HasPrefix(fields[0], begun) {
-			words = append(words, cobra.CompletionWithDesc(before+fields[0], strings.TrimSpace(fields[2])))
-		}
-	}
-	return words
-}
 
 // CompleteList completes the last word of a list.
 func CompleteList(known []string) cobra.CompletionFunc {

@@ -25,7 +25,6 @@ func Selection(cmd *cobra.Command, euid func() int) *api.Selection {
 		}
 	})
 	cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(api.SelectionStates, cobra.ShellCompDirectiveNoFileComp))
-	cmd.RegisterFlagCompletionFunc("user", CompleteUsers)
 	cmd.Args = func(_ *cobra.Command, words []string) error {
 		s.Words = words
 		if err := s.Check(); err != nil {

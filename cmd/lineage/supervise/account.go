@@ -7,38 +7,12 @@ import (
 	"fmt"
 	"os/user"
 	"strconv"
-	"strings"
 
 	"github.com/lineage-ebpf/lineage/cmd/lineage/supervise/shim"
 )
 
-// lookupAccount finds USER or USER:GROUP, each by name, else by number. With GROUP the
-// account has no other groups; a number needs no account.
+// lookupAccount finds a user by name, else by number.
 func lookupAccount(name string) (*shim.Account, error) {
-	name, group, grouped := strings.Cut(name, ":")
-	if !grouped {
-		return lookupUser(name)
-	}
-	a, err := lookupUser(name)
-	if errors.As(err, new(user.UnknownUserIdError)) {
-		uid, number := strconv.ParseUint(name, 10, 31)
-		a, err = &shim.Account{Name: name, Home: "/", UID: int(uid)}, number
-	}
-	if err != nil {
-		return nil, err
-	}
-	if g, err := user.LookupGroup(group); err == nil {
-		group = g.Gid
-	}
-	gid, err := strconv.ParseUint(group, 10, 31)
-	if err != nil {
-		return nil, user.UnknownGroupError(group)
-	}
-	a.GID, a.Groups = int(gid), []int{int(gid)}
-	return a, nil
-}
-
-func lookupUser(name string) (*shim.Account, error) {
 	u, err := user.Lookup(name)
 	if errors.As(err, new(user.UnknownUserError)) {
 		if _, number := strconv.Atoi(name); number == nil {

@@ -29,8 +29,6 @@ type job struct {
 	termed time.Time // when the last SIGTERM came
 	terms  int       // how many came, see insists
 	insist func(int) // gets how many came, from the second on; nil: all are forwarded
-
-	limited func(unix.Signal) bool // reports whether it acted on the signal; nil: no limit
 }
 
 func newJob(pid int, tty *terminal, eager bool, sigs *caught) *job {
@@ -51,9 +49,7 @@ func (j *job) wait() unix.WaitStatus {
 		case <-j.sigs.children:
 			j.reap()
 		case s := <-j.sigs.to:
-			if sig := s.(unix.Signal); j.limited == nil || !j.limited(sig) {
-				j.signal(sig)
-			}
+			j.signal(s.(unix.Signal))
 		}
 	}
 	return j.status
@@ -172,9 +168,8 @@ func (j *job) stopped(sig unix.Signal) {
 		j.signalGroup(unix.SIGCONT)
 		return
 	}
-	if limited := j.limited != nil; (limited || sig == unix.SIGSTOP) && !watched() || limited && sig != unix.SIGTSTP {
-		// Nothing would continue us, or a deadline must not wait. The process that stopped
-		// the command must continue it.
+	if sig == unix.SIGSTOP && !watched() {
+		// Nothing would continue us. The process that stopped the command must continue it.
 		j.halted = true
 		return
 	}

@@ -67,7 +67,6 @@ type script struct {
 	GraceSecs float64
 	Streams   [][]string // the lines of each stream of events in turn; a stream without an end line breaks
 	NoPolicy  bool
-	Limit     *Limit        // run as timeout
 	Waits     time.Duration // for the readers of files; 0: as in the product
 }
 
@@ -100,9 +99,6 @@ func runFake() int {
 	}
 	if s.Waits > 0 {
 		receiptWait, pageWait = s.Waits, s.Waits
-	}
-	if s.Limit != nil {
-		return Timeout(context.Background(), o, *s.Limit)
 	}
 	if s.Times == 0 {
 		return Run(context.Background(), o)

@@ -34,7 +34,7 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	err := newServer(newDaemon(*socket, os.Getenv)).Run(ctx, &mcp.StdioTransport{})
+	err := newServer(newDaemon(*socket)).Run(ctx, &mcp.StdioTransport{})
 	if err != nil && !errors.Is(err, io.EOF) && ctx.Err() == nil {
 		fmt.Fprintln(os.Stderr, "lineage-mcp:", err)
 		os.Exit(api.ExitFailed)

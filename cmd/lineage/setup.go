@@ -32,8 +32,8 @@ hooks.
 
 The change is shown first. Nothing else in the file changes: comments and order
 stay. A file that is invalid, a link, or another user's is left alone; what
---print shows can be given to patch(1). Under sudo it is the file of the user
-who called sudo. The names of the commands, such as claude, are accepted too.`,
+--print shows can be given to patch(1). The names of the commands, such as
+claude, are accepted too.`,
 		Example: `  lineage setup claude-code
   lineage setup codex --print
   lineage setup claude-code --undo`,
@@ -49,7 +49,10 @@ who called sudo. The names of the commands, such as claude, are accepted too.`,
 		if !known {
 			return cli.Usage("setup: %w", cli.Invalid("AGENT", args[0], "one of "+strings.Join(names, ", ")))
 		}
-		home, err := hook.BecomeUser(a.Env, a.host.euid())
+		if uid := a.Env("SUDO_UID"); a.host.euid() == 0 && uid != "" && uid != "0" {
+			return cli.Usage("setup: the hooks are a user's: run it without sudo")
+		}
+		home, err := os.UserHomeDir()
 		if err != nil {
 			return fmt.Errorf("setup: %w", err)
 		}
@@ -115,7 +118,6 @@ listens on the socket. Without a daemon, the agent says so once.`,
 			h := hook.Hook{
 				Agent: agent, In: a.Stdin, Out: a.Stdout, PID: os.Getpid(), Ancestors: a.host.ancestors,
 				Dial: func(ctx context.Context) (api.Client, error) { return a.dial(ctx, a.socketPath()) },
-				Look: func() hook.Listener { return hook.LookForListener(a.socketPath()) },
 				Note: hook.NewNote(a.Env, "lineage-hook-unreachable"),
 			}
 			h.Run(cmd.Context())

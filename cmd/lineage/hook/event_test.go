@@ -66,9 +66,7 @@ func TestGarbage(t *testing.T) {
 	for _, in := range []string{"", "hello", "[]", "{}", `{"hook_event_name": 7}`, `{"hook_event_name": "Notification"}`,
 		`{"hook_event_name": "Stop"`, strings.Repeat("\x00", 1000)} {
 		f := newFake(inClaude, "")
-		message := f.call(t, "", func(h *Hook) {
-			h.In, h.Look = strings.NewReader(in), func() Listener { return ListenerUnknown }
-		})
+		message := f.call(t, "", func(h *Hook) { h.In = strings.NewReader(in) })
 		if f.dialed > 0 || message != "" {
 			t.Errorf("%q: %d connections, the message %q", in, f.dialed, message)
 		}

@@ -75,8 +75,7 @@ func (f *fake) call(t *testing.T, name string, change ...func(*Hook)) (message s
 	var out strings.Builder
 	h := Hook{
 		Agent: agent, In: strings.NewReader(event), Out: &out, PID: self,
-		Look:      func() Listener { t.Error("it looks at the socket"); return ListenerUnknown },
-		Note:      noteIn(t.TempDir(), t.TempDir()),
+		Note:      noteIn(t.TempDir()),
 		Ancestors: func(int) []api.Process { return f.above },
 		Dial: func(context.Context) (api.Client, error) {
 			if f.dialed++; f.dialed <= f.deaf {
@@ -106,14 +105,12 @@ func process(pid int, comm string, argv ...string) api.Process {
 // inClaude is a hook's place: below a shell of the agent, in a terminal.
 var inClaude = []api.Process{process(41, "sh"), process(40, "claude", "claude"), process(30, "bash"), process(20, "tmux: server", "tmux")}
 
-// with gives a hook what the user's directory and the kernel say.
-func with(note *Note, look Listener) func(*Hook) {
-	return func(h *Hook) { h.Note, h.Look = note, func() Listener { return look } }
-}
+// with gives a hook the user's note.
+func with(note *Note) func(*Hook) { return func(h *Hook) { h.Note = note } }
 
-// noteIn is a note whose directories are those, if they may be used.
-func noteIn(runtime, tmp string) *Note {
-	return NewNote(func(name string) string { return map[string]string{"XDG_RUNTIME_DIR": runtime, "TMPDIR": tmp}[name] }, "note")
+// noteIn is a note in that directory, if it may be used.
+func noteIn(runtime string) *Note {
+	return NewNote(func(name string) string { return map[string]string{"XDG_RUNTIME_DIR": runtime}[name] }, "note")
 }
 
 // events are all that the hook knows.

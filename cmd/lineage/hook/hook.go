@@ -52,7 +52,6 @@ type Hook struct {
 	In        io.Reader
 	Out       io.Writer
 	Dial      func(ctx context.Context) (api.Client, error)
-	Look      func() Listener // without asking the daemon
 	Note      *Note
 	Ancestors func(pid int) []api.Process
 	PID       int // this process
@@ -109,7 +108,7 @@ func (h *Hook) Run(ctx context.Context) {
 	for v.start && starting(err) && wait(ctx) {
 		err = h.attempt(ctx, v, &e)
 	}
-	h.remember(v, unanswered(err))
+	h.remember(v, err)
 }
 
 func (h *Hook) attempt(ctx context.Context, v verb, e *event) error {
@@ -359,15 +358,15 @@ func (h *Hook) say(message string) {
 	_ = json.NewEncoder(h.Out).Encode(map[string]string{"systemMessage": message})
 }
 
-// hopeless reports that a wait for the daemon would be in vain, as the one before was.
+// hopeless reports that a wait for the daemon would be in vain, as those before were.
 func (h *Hook) hopeless() bool {
-	text, there := h.Note.Read()
-	return there && (strings.Count(text, missed) >= mostMissed || h.Look() == ListenerGone)
+	text, _ := h.Note.Read()
+	return strings.Count(text, missed) >= mostMissed
 }
 
 // remember reports once that no daemon answers, until one does again.
-func (h *Hook) remember(v verb, unanswered bool) {
-	if !unanswered {
+func (h *Hook) remember(v verb, err error) {
+	if !unanswered(err) {
 		h.Note.Remove()
 		return
 	}
@@ -375,7 +374,9 @@ func (h *Hook) remember(v verb, unanswered bool) {
 	kept := true
 	switch {
 	case v.often:
-		h.Note.Add(missed)
+		if errors.Is(err, context.DeadlineExceeded) { // else nobody listens, and nobody waited
+			h.Note.Add(missed)
+		}
 		return
 	case v.start:
 		kept = h.Note.Write(reported)

@@ -2,40 +2,25 @@ package hook
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
 )
 
-// A Note is a file of the user's that exists while no daemon answers.
-type Note struct {
-	name string
-	dirs []string // the first that is ours has the file
-}
+// A Note is a file in the user's runtime directory that exists while no daemon answers.
+type Note struct{ dir, name string }
 
 // most is how long a note may get, in bytes.
 const most = 64
 
-// NewNote names the note. It is in XDG_RUNTIME_DIR. Under sudo, su and cron and in containers
-// that is not set, or another user's: then it is in a directory of the user's own below TMPDIR.
-func NewNote(env func(string) string, name string) *Note {
-	n := &Note{name: name}
-	if dir := env("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
-		n.dirs = append(n.dirs, dir)
-	}
-	tmp := env("TMPDIR")
-	if !filepath.IsAbs(tmp) {
-		tmp = "/tmp"
-	}
-	n.dirs = append(n.dirs, filepath.Join(tmp, fmt.Sprintf("lineage-%d", os.Geteuid())))
-	return n
-}
+// NewNote names the note in XDG_RUNTIME_DIR. Under sudo, su and cron and in containers that is not set,
+// or another user's: then nothing is kept.
+func NewNote(env func(string) string, name string) *Note { return &Note{env("XDG_RUNTIME_DIR"), name} }
 
 // Read returns what the note says.
 func (n *Note) Read() (text string, there bool) {
-	root := n.open(false)
+	root := n.open()
 	if root == nil {
 		return "", false
 	}
@@ -54,7 +39,7 @@ func (n *Note) Write(text string) bool {
 }
 
 func (n *Note) Add(text string) bool {
-	root := n.open(true)
+	root := n.open()
 	if root == nil {
 		return false
 	}
@@ -79,33 +64,28 @@ func (n *Note) Add(text string) bool {
 
 // Remove notes that a daemon answers.
 func (n *Note) Remove() {
-	if root := n.open(false); root != nil {
+	if root := n.open(); root != nil {
 		_ = root.Remove(n.name)
 		root.Close()
 	}
 }
 
-// open opens the note's directory; nil: every one of them can be written by others. A program of
-// root's may have another user's environment, and everybody may make links in /tmp.
-func (n *Note) open(create bool) *os.Root {
-	for i, dir := range n.dirs {
-		if last := i == len(n.dirs)-1; last && create {
-			_ = os.Mkdir(dir, 0o700)
-		}
-		before, err := os.Lstat(dir) // not of a link's target
-		if err != nil || !ours(before) {
-			continue
-		}
-		root, err := os.OpenRoot(dir)
-		if err != nil {
-			continue
-		}
-		if now, err := root.Stat("."); err == nil && os.SameFile(before, now) {
-			return root
-		}
-		root.Close()
+// open opens the note's directory; nil: there is none that only we can write to. A program of root's may have
+// another user's environment.
+func (n *Note) open() *os.Root {
+	before, err := os.Lstat(n.dir) // not of a link's target
+	if err != nil || !filepath.IsAbs(n.dir) || !ours(before) {
+		return nil
 	}
-	return nil
+	root, err := os.OpenRoot(n.dir)
+	if err != nil {
+		return nil
+	}
+	if now, err := root.Stat("."); err != nil || !os.SameFile(before, now) {
+		root.Close()
+		return nil
+	}
+	return root
 }
 
 func ours(dir fs.FileInfo) bool {

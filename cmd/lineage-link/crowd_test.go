@@ -135,7 +135,7 @@ func (c *crowd) link(ctx context.Context, running *sync.WaitGroup) {
 				c.T.Error(err)
 			}
 			c.buses[i] = b
-			p := &bus.Presence{Store: b.Store, Host: name, Changed: make(chan struct{}), Log: zerolog.Nop(), Dial: func(context.Context) (api.Client, error) { return daemon, nil }}
+			p := &bus.Presence{Store: b.Store, Host: name, Log: zerolog.Nop(), Dial: func(context.Context) (api.Client, error) { return daemon, nil }}
 			running.Go(func() { p.Run(ctx) })
 		})
 	}

@@ -37,7 +37,6 @@ type world struct {
 	policy  string // of the daemon; empty: none
 	dir     string // of the server and the keys
 	state   string // of the exporter
-	metrics string // its address
 	port    int
 	server  *exec.Cmd
 	serves  *stage.Process // the daemon
@@ -116,7 +115,6 @@ func (w *world) join(policy string, prepare ...func(*world)) {
 	if policy != "" {
 		w.policy = w.Policy(policy)
 	}
-	w.metrics = fmt.Sprint("127.0.0.1:", free(w.T))
 	w.state = w.path("state")
 	require.NoError(w.T, os.Mkdir(w.state, 0o700), os.Chown(w.state, stage.Nobody, stage.Group))
 	for _, f := range prepare {
@@ -207,7 +205,7 @@ func (w *world) daemon() {
 func (w *world) start() {
 	w.T.Helper()
 	w.links = w.service("log", w.Copy("/proc/self/exe"), "lngtest-link", "--socket", w.Socket, "--server", w.url(), "--ca", filepath.Join(w.dir, "cert.pem"),
-		"--nkey", w.path("seed"), "--name", w.name, "--metrics", w.metrics, "--answer")
+		"--nkey", w.path("seed"), "--name", w.name, "--answer")
 }
 
 // export starts the exporter's part that stores receipts.

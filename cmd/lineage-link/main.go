@@ -49,7 +49,7 @@ func start(ctx context.Context, args []string, log zerolog.Logger) error {
 		}
 	}
 	debug.SetMemoryLimit(memory)
-	l, err := build(ctx, &o, socket, log)
+	l, err := build(&o, socket, log)
 	if err != nil {
 		return err
 	}

@@ -4,8 +4,6 @@ package main
 
 import (
 	"encoding/json"
-	"io"
-	"net/http"
 	"testing"
 	"time"
 
@@ -26,26 +24,13 @@ func (w *world) host() *service.LinkedHost {
 	return &h
 }
 
-// measures is what the link reports to Prometheus; nil: it does not answer.
-func (w *world) measures() []byte {
-	w.T.Helper()
-	r, err := http.Get("http://" + w.metrics + "/metrics")
-	if err != nil {
-		return nil
-	}
-	defer r.Body.Close()
-	text, err := io.ReadAll(r.Body)
-	require.NoError(w.T, err)
-	return text
-}
-
 // TestPresence: a host that has a link is there, with its sessions; without a daemon it says so; without a
 // link it is gone when the TTL is over.
 func TestPresence(t *testing.T) {
 	w := newWorld(t, "")
 	w.Until("host", func() bool { h := w.host(); return h != nil && h.Level > 0 && h.Sessions == 0 })
 	w.Start([]string{"run", "--name", "lngtest-here", "--", "sleep", "600"}, nil)
-	w.Until("session", func() bool { h := w.host(); return h != nil && h.Sessions == 1 && h.Live > 0 })
+	w.Until("session", func() bool { h := w.host(); return h != nil && h.Sessions == 1 })
 	w.Must("end", "lngtest-here", "--yes", "--now")
 	w.Until("no session", func() bool { h := w.host(); return h != nil && h.Sessions == 0 })
 	w.serves.Process.Kill()
@@ -54,9 +39,6 @@ func TestPresence(t *testing.T) {
 	w.daemon()
 	w.Until("daemon", func() bool { h := w.host(); return h != nil && h.Level > 0 })
 	w.Until("receipt", func() bool { return len(w.receipts()) == 1 })
-	var text []byte
-	w.Until("metrics", func() bool { text = w.measures(); return text != nil })
-	require.Contains(t, string(text), "\nlineage_link_connected 1\n", "\n# TYPE lineage_link_commands_refused_total counter\n")
 	peak, now := w.memory()
 	t.Logf("figure: link VmHWM %d KiB, VmRSS %d KiB", peak, now)
 	w.kill()

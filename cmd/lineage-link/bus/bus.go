@@ -187,9 +187,6 @@ func (b *Bus) Wait(ctx context.Context) error {
 	}
 }
 
-// Dropped is how often messages were dropped because they came too fast.
-func (b *Bus) Dropped() uint64 { return b.dropped.Load() }
-
 // Up reports whether the connection exists now.
 func (b *Bus) Up() bool { return b.nc.IsConnected() }
 

@@ -220,5 +220,5 @@ func TestDropped(t *testing.T) {
 	for range maxPending + 10 {
 		require.NoError(t, ann.Publish("x", nil))
 	}
-	require.Eventually(t, "dropped messages", func() bool { return b.Dropped() > 0 })
+	require.Eventually(t, "dropped messages", func() bool { return b.dropped.Load() > 0 })
 }

@@ -16,7 +16,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -42,9 +41,7 @@ var receipt = regexp.MustCompile(`^/v1/commands/[0-9a-f]{32}$`)
 // Host answers for the daemon. The daemon decides what is for other hosts, who signed a command and what the link's user
 // may read, and hides what it must.
 type Host struct {
-	All                bool          // it answers questions of any kind, not only about commands
-	Answered, Refused  atomic.Uint64 // questions, since the start
-	Accepted, Unsigned atomic.Uint64 // commands that the daemon accepted, and other messages that were to be one
+	All bool // it answers questions of any kind, not only about commands
 
 	daemon                       http.Client
 	documents, streams, receipts chan struct{} // questions that are answered
@@ -83,7 +80,6 @@ func (h *Host) Serve(ctx context.Context, b *Bus, name string) error {
 // order passes a signed command on. What cannot be one does not reach the daemon, which answers few requests a second.
 func (h *Host) order(ctx context.Context, command []byte, answer func(*Message) error) {
 	var signed api.SignedCommand
-	var status int
 	err := error(api.NewError(api.CodeBadRequest, "not a signed command", ""))
 	if len(command) <= maxOrder && json.Unmarshal(command, &signed) == nil {
 		if _, err = api.ParseCommand(signed.Command); err != nil {
@@ -93,19 +89,17 @@ func (h *Host) order(ctx context.Context, command []byte, answer func(*Message) 
 	if err == nil {
 		ctx, over := context.WithTimeout(ctx, postTime)
 		defer over()
+		var status int
 		status, err = h.pass(ctx, http.MethodPost, "/v1/commands", command, false, answer)
+		if err == nil && status != http.StatusAccepted {
+			err = fmt.Errorf("the daemon answers %d", status)
+		}
 	} else {
 		refuse(err, answer)
 	}
-	switch {
-	case status == http.StatusAccepted:
-		h.Accepted.Add(1)
-		return
-	case err == nil:
-		err = fmt.Errorf("the daemon answers %d", status)
+	if err != nil {
+		h.quiet.Warn().Err(err).Msg("command refused")
 	}
-	h.Unsigned.Add(1)
-	h.quiet.Warn().Err(err).Msg("command refused")
 }
 
 // ask begins to answer a question, in the background, until ctx is done. asker tells apart who asks.
@@ -134,11 +128,9 @@ func (h *Host) ask(ctx context.Context, question []byte, asker string, answer fu
 		}
 	}
 	if err != nil {
-		h.Refused.Add(1)
 		refuse(err, answer)
 		return
 	}
-	h.Answered.Add(1)
 	ctx, cancel := context.WithCancel(ctx)
 	timer := time.AfterFunc(limit, cancel)
 	if stream {

@@ -20,24 +20,18 @@ import (
 // PresenceTTL is how long a host is there after it has said so last. Tests shorten it.
 var PresenceTTL = 90 * time.Second
 
-const (
-	leastPause      = 5 * time.Second // between two messages
-	presenceAskTime = 5 * time.Second
-	streamTime      = 10 * time.Second // from a stream of events to the next one
-)
+const presenceAskTime = 5 * time.Second
 
-// Presence says how the host is when that changes, and often enough for the TTL.
+// Presence says how the host is, often enough for the TTL.
 type Presence struct {
-	Dial    func(context.Context) (api.Client, error)
-	Store   func(ctx context.Context, stream string, m *Message) error // of a [Bus]
-	Host    string                                                     // its name in subjects
-	Changed chan struct{}                                              // receives, if it has room, when a session began or changed
-	Log     zerolog.Logger
+	Dial  func(context.Context) (api.Client, error)
+	Store func(ctx context.Context, stream string, m *Message) error // of a [Bus]
+	Host  string                                                     // its name in subjects
+	Log   zerolog.Logger
 }
 
 // Run says it until ctx is done.
 func (p *Presence) Run(ctx context.Context) {
-	go p.listen(ctx)
 	var trouble service.Trouble
 	for ctx.Err() == nil {
 		err := p.tell(ctx)
@@ -45,37 +39,8 @@ func (p *Presence) Run(ctx context.Context) {
 			err = nil
 		}
 		trouble.Say(p.Log, err, "the presence of the host is not stored", "")
-		again := time.After(PresenceTTL / 3)
 		select {
-		case <-time.After(min(leastPause, PresenceTTL/3)):
-		case <-ctx.Done():
-			return
-		}
-		select {
-		case <-again:
-		case <-p.Changed:
-		case <-ctx.Done():
-		}
-	}
-}
-
-// listen waits for the events of sessions until ctx is done. Those that are missed are seen later.
-func (p *Presence) listen(ctx context.Context) {
-	for ctx.Err() == nil {
-		if c, err := p.Dial(ctx); err == nil {
-			_ = c.Events(ctx, api.EventsQuery{Types: []api.EventType{api.EventSession}}, func(e *api.Event) error {
-				if e.Kind == "event" {
-					select {
-					case p.Changed <- struct{}{}:
-					default:
-					}
-				}
-				return nil
-			}) // it is asked again
-			c.Close()
-		}
-		select {
-		case <-time.After(streamTime):
+		case <-time.After(PresenceTTL / 3):
 		case <-ctx.Done():
 		}
 	}
@@ -118,18 +83,6 @@ func (p *Presence) ask(ctx context.Context, h *service.LinkedHost) error {
 	if err != nil {
 		return err
 	}
-	h.Version, h.Level, h.Mode, h.Degraded = v.Version, s.Level, s.Mode, s.Degraded
-	if s.Sessions == 0 { // the list would make the daemon look
-		return nil
-	}
-	list, err := c.Sessions(ctx, "live", "")
-	if err != nil {
-		return err
-	}
-	h.Sessions = len(list.Items)
-	for i := range list.Items {
-		h.Live += list.Items[i].Live
-		h.Leftovers += list.Items[i].Leftovers
-	}
+	h.Version, h.Level, h.Mode, h.Sessions, h.Degraded = v.Version, s.Level, s.Mode, s.Sessions, s.Degraded
 	return nil
 }

@@ -27,7 +27,6 @@ type LinkOptions struct {
 	Creds   string
 	CA      string
 	Name    string
-	Metrics string
 	Answer  bool
 }
 
@@ -35,7 +34,6 @@ type LinkOptions struct {
 func (o *LinkOptions) Flags(f *pflag.FlagSet) {
 	o.Connection(f, "this host")
 	f.StringVar(&o.Name, "name", "", "the host's `NAME` in subjects (default the host name, with _ for each dot)")
-	f.StringVar(&o.Metrics, "metrics", "", "serve metrics of the link on this TCP `ADDRESS`, as 127.0.0.1:9751")
 	f.BoolVar(&o.Answer, "answer", false, "answer -H: what users of the group lineage may read")
 }
 
@@ -79,7 +77,7 @@ func (o *LinkOptions) Check() error {
 	case o.Name != "" && !IsName(o.Name):
 		return fmt.Errorf("invalid --name %q: use at most %d letters, digits, - and _", o.Name, maxName)
 	}
-	return checkMetrics(o.Metrics)
+	return nil
 }
 
 // Secure reports whether the servers are reached by TLS.
@@ -202,14 +200,12 @@ type Hosts struct {
 // LinkedHost is how a host is. Without an answer of its daemon the figures are 0, and Degraded says so.
 type LinkedHost struct {
 	api.Head
-	Host      string    `json:"host"`               // its name in subjects
-	Time      time.Time `json:"time"`               // of the host, when it said so
-	Boot      string    `json:"boot"`               // id of the boot
-	Version   string    `json:"version,omitempty"`  // of the daemon
-	Level     int       `json:"level,omitempty"`    // guarantee level, 1 to 4
-	Mode      string    `json:"mode,omitempty"`     // observe, enforce
-	Sessions  int       `json:"sessions"`           // that are live
-	Live      int       `json:"live"`               // members that are alive
-	Leftovers int       `json:"leftovers"`          // … while the root of their session is gone
-	Degraded  []string  `json:"degraded,omitempty"` // what does not work as it should
+	Host     string    `json:"host"`               // its name in subjects
+	Time     time.Time `json:"time"`               // of the host, when it said so
+	Boot     string    `json:"boot"`               // id of the boot
+	Version  string    `json:"version,omitempty"`  // of the daemon
+	Level    int       `json:"level,omitempty"`    // guarantee level, 1 to 4
+	Mode     string    `json:"mode,omitempty"`     // observe, enforce
+	Sessions int       `json:"sessions"`           // that are live
+	Degraded []string  `json:"degraded,omitempty"` // what does not work as it should
 }

@@ -2,44 +2,16 @@ package follow
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
-	"net/http"
-	"strconv"
 	"time"
 )
 
 const (
 	firstPause   = 250 * time.Millisecond
 	longestPause = 30 * time.Second
-	longestLater = time.Hour        // that a receiver may ask for
 	attemptTime  = 30 * time.Second // one delivery may take
 	lastTime     = 5 * time.Second  // the last one
 )
-
-// Later is the error of a receiver that says how long to wait.
-type Later struct {
-	Err error
-	In  time.Duration
-}
-
-// Retry is the error of a reply: a [Later] if its header says when to try again.
-func Retry(err error, h http.Header) error {
-	var in time.Duration
-	says := h.Get("Retry-After")
-	if seconds, bad := strconv.ParseUint(says, 10, 64); bad == nil {
-		in = time.Duration(min(seconds, uint64(longestLater/time.Second))) * time.Second
-	} else if at, bad := http.ParseTime(says); bad == nil {
-		in = min(time.Until(at), longestLater)
-	}
-	if in <= 0 {
-		return err
-	}
-	return &Later{err, in}
-}
-
-func (e *Later) Error() string { return e.Err.Error() }
-func (e *Later) Unwrap() error { return e.Err }
 
 // deliver hands the batch to the sink until the sink accepts it. After the first failure
 // nothing is read: the daemon must not wait for a sink.
@@ -57,9 +29,6 @@ func (f *Follower) deliver(ctx context.Context, stopReading context.CancelFunc) 
 			f.Log.Warn().Err(err).Msg("the receiver does not take records; trying again")
 			stopped = true
 			stopReading()
-		}
-		if later, ok := errors.AsType[*Later](err); ok {
-			sleep(ctx, later.In)
 		}
 		wait = pause(ctx, wait)
 	}

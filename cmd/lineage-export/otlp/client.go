@@ -16,7 +16,6 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/lineage-ebpf/lineage/cmd/lineage-export/follow"
 )
 
 // The bounds of a reply, as OpenTelemetry advises, and of what is logged of it.
@@ -80,7 +79,7 @@ func answered(resp *http.Response, signal string) error {
 	case http.StatusNotFound:
 		return fmt.Errorf("%w: is this the base URL of an OTLP/HTTP receiver that takes %s?", err, signal)
 	}
-	return follow.Retry(err, resp.Header)
+	return err
 }
 
 // refuses reports whether an error is a refusal of the data.

@@ -16,6 +16,8 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage-link/bus"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/service"
 )
 
@@ -49,9 +51,19 @@ func start(ctx context.Context, args []string, log zerolog.Logger) error {
 		}
 	}
 	debug.SetMemoryLimit(memory)
-	l, err := build(&o, socket, log)
+	b, err := bus.Connect(&o, version, log)
 	if err != nil {
+		return service.UsageError{Err: err}
+	}
+	defer b.Close()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	host := bus.NewHost(socket, log)
+	host.All = o.Answer
+	if err := host.Serve(ctx, b, o.Name); err != nil {
 		return err
 	}
-	return l.run(ctx)
+	dial := func(ctx context.Context) (api.Client, error) { return api.Dial(ctx, socket) }
+	presence := bus.Presence{Dial: dial, Store: b.Store, Host: o.Name, Log: log}
+	return service.Together(ctx, service.Lasting(presence.Run), b.Wait)
 }

@@ -27,7 +27,7 @@ const operatorMemory = 1 << 30
 // ready, and the hosts that are there for each line of stdin.
 func operate(ctx context.Context, args []string, _ zerolog.Logger) error {
 	var o service.LinkOptions
-	socket, err := service.Parse("NATS", args, o.OperatorFlags, o.Check)
+	socket, err := service.Parse("NATS", args, o.Flags, o.Check)
 	if err != nil {
 		return err
 	}

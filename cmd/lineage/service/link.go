@@ -30,25 +30,14 @@ type LinkOptions struct {
 	Answer  bool
 }
 
-// Flags adds the flags to a set.
+// Flags adds the flags to a set: those of a link, and of an operator's program, whose name in subjects is the user name.
 func (o *LinkOptions) Flags(f *pflag.FlagSet) {
-	o.Connection(f, "this host")
 	f.StringVar(&o.Name, "name", "", "the host's `NAME` in subjects (default the host name, with _ for each dot)")
 	f.BoolVar(&o.Answer, "answer", false, "answer -H: what users of the group lineage may read")
-}
-
-// OperatorFlags adds those of an operator's command to a set.
-func (o *LinkOptions) OperatorFlags(f *pflag.FlagSet) {
-	o.Connection(f, "the operator")
-	f.StringVar(&o.Name, "name", "", "the operator's `NAME` in subjects for answers (default the user name)")
-}
-
-// Connection adds those of every client, with whose identity it is.
-func (o *LinkOptions) Connection(f *pflag.FlagSet, whose string) {
 	f.StringSliceVar(&o.Servers, "server", nil,
 		"`URL,...` of NATS servers, as tls://nats.example.org:4222; nats:// only on this host")
-	f.StringVar(&o.Nkey, "nkey", "", "`FILE` with the seed of the nkey of "+whose)
-	f.StringVar(&o.Creds, "creds", "", "`FILE` with the JWT and the seed of "+whose+", in place of --nkey")
+	f.StringVar(&o.Nkey, "nkey", "", "`FILE` with the seed of the nkey of this host")
+	f.StringVar(&o.Creds, "creds", "", "`FILE` with the JWT and the seed of this host, in place of --nkey")
 	f.StringVar(&o.CA, "ca", "", "`FILE` with the certificates that are trusted, in place of the system's")
 }
 

@@ -70,7 +70,7 @@ func TestSetupNames(t *testing.T) {
 	}
 }
 
-// Codex runs no hook that its user has not trusted, and its exec does not ask. A setup says so until all are trusted.
+// Codex runs no hook that its user has not trusted, and its exec does not ask. A setup says so.
 func TestSetupUntrusted(t *testing.T) {
 	home := t.TempDir()
 	says := func(want bool, args ...string) {
@@ -80,13 +80,16 @@ func TestSetupUntrusted(t *testing.T) {
 		}
 	}
 	says(true, "codex", "--yes")
-	text := ""
-	for _, event := range []string{"session_start", "user_prompt_submit", "pre_tool_use", "post_tool_use", "stop"} {
-		says(true, "codex", "--yes")
-		text += "[hooks.state.\"" + home + "/.codex/hooks.json:" + event + ":0:0\"]\ntrusted_hash = \"sha256:1\"\n"
-		require.NoError(t, os.WriteFile(filepath.Join(home, ".codex/config.toml"), []byte(text), 0o600))
-	}
-	says(false, "codex", "--yes")
+	says(true, "codex", "--yes")
 	says(false, "codex", "--undo", "--yes")
 	says(false, "claude", "--yes")
+}
+
+// The hooks of a user are not written by root for that user.
+func TestSetupSudo(t *testing.T) {
+	require.Root(t)
+	_, complaint, code := program(t, []string{"setup", "claude", "--yes"}, "HOME="+t.TempDir(), "SUDO_UID=1000")
+	if code != api.ExitUsage || !strings.Contains(complaint, "run it without sudo") {
+		t.Errorf("exit code %d, %s", code, complaint)
+	}
 }

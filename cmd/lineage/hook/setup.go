@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -24,8 +23,7 @@ type Agent struct {
 	file    string   // in that directory
 	events  []string // of a JSON file
 	plugin  string   // the whole file, if it is a program
-	trusts  string   // the file, beside it, in which the agent notes the hooks that its user trusts
-	next    string   // what the user has to do until then
+	next    string   // what the user has to do then
 }
 
 // Agents are the agents that setup supports.
@@ -47,7 +45,6 @@ var Agents = []Agent{
 		dir:     ".codex",
 		dirEnv:  "CODEX_HOME",
 		file:    "hooks.json",
-		trusts:  "config.toml",
 		next:    "; codex does not run these hooks until you trust them: it asks on a terminal, or: /hooks. codex exec does not ask, and is not tracked until then",
 		events:  []string{"SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop"},
 	},
@@ -101,21 +98,10 @@ func (a Agent) Plan(home string, env func(string) string, program string, undo, 
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.Path, err)
 	}
-	if !undo && !(c.Empty() && a.trusted(dir)) {
+	if !undo {
 		c.Next = a.next
 	}
 	return c, nil
-}
-
-var word = regexp.MustCompile("([a-z])([A-Z])")
-
-// trusted reports whether the agent's user has trusted a hook of each event.
-func (a Agent) trusted(dir string) bool {
-	text, err := read(filepath.Join(dir, a.trusts))
-	return err == nil && !slices.ContainsFunc(a.events, func(event string) bool {
-		event = strings.ToLower(word.ReplaceAllString(event, "${1}_$2"))
-		return !strings.Contains(string(text), filepath.Join(filepath.Base(dir), a.file)+":"+event+":")
-	})
 }
 
 // Empty reports whether there is nothing to change.

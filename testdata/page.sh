@@ -1,6 +1,6 @@
 #!/bin/bash
 # page.sh: docs/pictures/session.png, of the real thing: an agent's session on this kernel, as
-# "lineage run --report FILE.html" writes it, in Chromium.
+# "lineage history SESSION --html FILE" writes it, in Chromium.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -48,7 +48,8 @@ call("toolu_01", "node server.js & sleep 1");
 call("toolu_02", 'make -s -j2; for i in 1 2 3 4 5 6; do /usr/bin/test -e missing; done; for n in *.o; do /usr/bin/test -s "$n"; done');
 EOF2
 for ((i = 0; i < 5; i++)); do # a hook gives up after 200 ms, on a busy machine
-	lineage run -q --name fix-test --grace 500ms --report "$dir/page.html" -- node agent.js
+	lineage run -q --name fix-test --grace 500ms -- node agent.js
+	lineage history fix-test --html "$dir/page.html"
 	rm -f ./*.o
 	if [ "$(grep -c toolu_0 "$dir/page.html")" -gt 0 ] && ! grep -q 'end not reported' "$dir/page.html"; then break; fi
 done

@@ -87,7 +87,7 @@ func pageOf(cmd *cobra.Command, date string) (string, error) {
 	literal := func(title, text string) {
 		fmt.Fprintf(&page, ".SH %s\n.nf\n.in 0\n%s\n.fi\n", title, roff(strings.TrimSpace(text)))
 	}
-	literal("DESCRIPTION", help.String()+"\n"+cmd.Annotations[cli.Manual])
+	literal("DESCRIPTION", help.String())
 	for _, topic := range cli.HelpTopics() {
 		if topic.Name() != "selection" {
 			literal(strings.ToUpper(strings.ReplaceAll(topic.Name(), "-", " ")), topic.Long)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/ending"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/supervise"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/urgent"
+	"github.com/lineage-ebpf/lineage/enforcer/policy"
 )
 
 // runCommand is the command line of run; run does the work and returns the exit code.
@@ -19,7 +21,7 @@ func (a *app) runCommand(run func(context.Context, supervise.Options) int, conne
 	o := supervise.Options{}
 	onExit := cli.Choice{Value: supervise.OnExitEnd, Words: []string{supervise.OnExitEnd, supervise.OnExitReport}}
 	signals := cli.Choice{Value: "any", Words: []string{"any", "session"}}
-	leaks := cli.Choice{Words: []string{supervise.LeaksFail, supervise.LeaksReport}}
+	leaks := cli.Choice{Words: []string{"fail"}}
 	cmd := &cobra.Command{
 		Use:   "run [flags] -- CMD [ARG...]",
 		Short: "Run a command in a new session, and end what it leaves behind",
@@ -40,21 +42,19 @@ ended, as without the flag.
 pkill and kill -1 reach nothing else, root or not (Linux 6.12, Landlock). Unless
 lineage runs as root, sudo does not work in such a session.
 
---report writes the receipt; to a FILE that ends in .html, a page for browsers
-with the receipt, all processes, a timeline and the tool calls, as far as the
-daemon's history has them: the page says if something is missing.
+--report opens FILE, or its directory, before CMD starts, with the rights of
+--user. A regular file is replaced as a whole; a FIFO, a device, /dev/stdout or
+/dev/fd/N is written to. A symbolic link is refused. For browsers,
+"lineage history SESSION --html" writes a page with processes and a timeline.
 
 The exit code is CMD's, 128 + N if it died of signal N, 127 if it does not
 exist, 126 if it cannot be executed, 125 if something else failed before CMD
 ran or the receipt of --report could not be written, and 124 instead of 0 if a
 limit ended the session.`,
-		Annotations: map[string]string{cli.Manual: `--report opens FILE, or its directory, before CMD starts, with the rights of
---user. A regular file is replaced as a whole; a FIFO, a device, /dev/stdout or
-/dev/fd/N is written to. A symbolic link is refused.`},
 		Example: `  sudo lineage run -- make -j8
   sudo lineage run --name agent --user dev -- claude
   sudo lineage run --max-lifetime 30m --max-rss 8GiB -- ./ci.sh
-  sudo lineage run --report receipt.html -q -- npm test`,
+  sudo lineage run --report receipt.json -q -- npm test`,
 	}
 	take := a.wrapsCommand(cmd, &o, "the policy's, 5s")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -71,11 +71,10 @@ limit ended the session.`,
 			return before("run: %w", cli.Invalid("--max-processes", o.MaxProcesses, "at least 1"))
 		}
 		o.Confine = signals.Value == "session"
-		if o.OnExit, o.Leaks.Action = onExit.Value, leaks.Value; o.Leaks.Action != "" &&
-			o.OnExit == supervise.OnExitReport {
+		if o.OnExit, o.Leaks.Fail = onExit.Value, leaks.Value != ""; o.Leaks.Fail && o.OnExit == supervise.OnExitReport {
 			return before("run: --leaks and --on-exit report exclude each other")
 		}
-		if o.Leaks.After < 0 || o.Leaks.Action == "" && cmd.Flags().Changed("leaks-after") {
+		if o.Leaks.After < 0 || !o.Leaks.Fail && cmd.Flags().Changed("leaks-after") {
 			return before("run: %w", cli.Invalid("--leaks-after", o.Leaks.After, "0s or more, with --leaks"))
 		}
 		socket := a.socketPath()
@@ -93,13 +92,19 @@ limit ended the session.`,
 	f.StringVar(&o.Name, "name", "", "the session's `NAME`")
 	f.DurationVar(&o.MaxLifetime, "max-lifetime", 0, "end the session after this `TIME`")
 	f.IntVar(&o.MaxProcesses, "max-processes", 0, "end the session when it has more than `N` processes, zombies included")
-	f.Var((*cli.Bytes)(&o.MaxRSS), "max-rss",
-		"end the session when its processes use more than `BYTES` of memory (8GiB, 512MiB)")
+	f.Func("max-rss", "end the session when its processes use more than this `SIZE` of memory (8GiB, 512MiB)", func(text string) error {
+		n, ok := policy.ParseSize(text)
+		if !ok || n == 0 || n > api.MaxLimit {
+			return errors.New("a size such as 512MiB or 8GiB")
+		}
+		o.MaxRSS = int64(n)
+		return nil
+	})
 	f.DurationVar(&o.Idle, "idle", 0, "end the session after this `TIME` with no new process and under 1s of CPU")
 	f.StringVar(&o.User, "user", "", "run CMD as this `USER`, by name or uid")
 	f.Var(&onExit, "on-exit", "what to do with leftovers: `ACTION`, end or report")
 	f.Var(&signals, "signals", "which processes CMD and what it starts may signal: `SCOPE`, any or session")
-	f.Var(&leaks, "leaks", "what a process means that CMD leaves: `ACTION`, fail or report")
+	f.Var(&leaks, "leaks", "what a process means that CMD leaves: `ACTION`, fail")
 	f.DurationVar(&o.Leaks.After, "leaks-after", 200*time.Millisecond,
 		"how long after CMD's exit it has to be alive: `TIME`")
 	f.BoolVar(&o.Subreaper, "subreaper", true, "make orphans children of run, not of PID 1")

@@ -83,6 +83,12 @@ func (s *Size) set(text string) *wrong {
 	return &wrong{fmt.Sprintf("the size %s has an unknown unit", text), hint}
 }
 
+// ParseSize reads a size as a policy has it.
+func ParseSize(text string) (s Size, ok bool) {
+	w := s.set(text)
+	return s, w == nil
+}
+
 func (s Size) String() string {
 	if s == 0 {
 		return "0"

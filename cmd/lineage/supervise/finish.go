@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/html"
 )
 
 const (
@@ -43,7 +42,7 @@ func (r *runner) finish(ctx context.Context, l *link, j *job) error {
 		switch {
 		case r.OnExit == OnExitReport:
 			over <- r.stay(ctx, l, j.pid)
-		case r.Leaks.Action != "":
+		case r.Leaks.Fail:
 			over <- r.leaks.look(ctx, r, l)
 		default:
 			over <- r.follow(ctx, l)
@@ -60,9 +59,11 @@ func (r *runner) finish(ctx context.Context, l *link, j *job) error {
 		case rep := <-over:
 			shown()
 			j.reap() // the last to die
-			r.leaks.judge(r.Leaks.Action, rep)
+			if r.Leaks.Fail {
+				r.leaks.judge(rep)
+			}
 			r.session.EndReason = rep.EndReason
-			return r.tell(rep, func() *html.Page { return r.page(ctx, l) }, hurried, j.sigs.to)
+			return r.tell(rep, hurried, j.sigs.to)
 		case <-j.sigs.children:
 			j.reap()
 		case s := <-j.sigs.to:

@@ -75,7 +75,7 @@ func (r *runner) init() (int, error) {
 	}
 	e := newEnding(family, j)
 	rep := e.run(grace)
-	return r.done(status, r.tell(rep, nil, e.hurried, sigs.to))
+	return r.done(status, r.tell(rep, e.hurried, sigs.to))
 }
 
 // calledOff returns a signal that asked us to end before the command ran. The others

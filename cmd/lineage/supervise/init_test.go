@@ -75,7 +75,6 @@ func TestInitOptions(t *testing.T) {
 	for says, o := range map[string]Options{
 		"lineage: init: grace -1s: want 0s to 10m0s\n": {Grace: graceOf(-time.Second)},
 		"/nonexistent": {Report: "/nonexistent/r.json"},
-		"lineage: init: report r.html: a page needs the daemon; init writes JSON\n": {Report: "r.html"},
 	} {
 		asBoth(t, func(t *testing.T, pid1 bool) {
 			if got := finish(t, initCmd(t, pid1, o, "true")); got.code != 125 || got.stdout != "" || !strings.Contains(got.stderr, says) {

@@ -12,17 +12,11 @@ import (
 	"github.com/lineage-ebpf/lineage/api/display"
 )
 
-// LeakCheck says what a process means that the command leaves.
+// LeakCheck says whether it is a failure if the command leaves a process.
 type LeakCheck struct {
-	Action string        // LeaksFail, LeaksReport; "": none
-	After  time.Duration // after the command's exit; a process that lives then is a leak
+	Fail  bool
+	After time.Duration // after the command's exit; a process that lives then is a leak
 }
-
-// Actions of a LeakCheck.
-const (
-	LeaksFail   = "fail"
-	LeaksReport = "report"
-)
 
 // leaks is what is known of a command's leaks.
 type leaks struct {
@@ -52,10 +46,7 @@ func (k *leaks) look(ctx context.Context, r *runner, l *link) *api.Report {
 }
 
 // judge sets the exit code: of a leak, or of our own failure if it is not known whether there are leaks.
-func (k *leaks) judge(action string, rep *api.Report) {
-	if action == "" {
-		return
-	}
+func (k *leaks) judge(rep *api.Report) {
 	if rep.Verdict == api.VerdictUnknown || k.looked && k.nodes == nil ||
 		slices.ContainsFunc(rep.Brokered, api.Brokered.Shared) {
 		k.code = exitFailed

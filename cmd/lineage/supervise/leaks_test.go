@@ -15,12 +15,12 @@ import (
 )
 
 // leaking is a script whose session lives until it is ended, with this receipt.
-func leaking(action string, processes ...api.Outcome) script {
+func leaking(processes ...api.Outcome) script {
 	s := script{UntilEnd: true, Verdict: &api.Report{
 		Session: "k3x9q2", State: "ended", EndReason: "end", Verdict: api.VerdictClean, Processes: processes,
 		PortsFreed: []api.Port{{Proto: "tcp", Addr: "127.0.0.1", Port: 8123, PID: 9}},
 	}}
-	s.Options.Leaks = LeakCheck{action, 50 * time.Millisecond}
+	s.Options.Leaks = LeakCheck{true, 50 * time.Millisecond}
 	up := api.Ref{PID: 7}
 	s.Alive = &api.Tree{Nodes: []api.Node{
 		{Process: api.Process{Ref: up, Comm: "npm", State: api.StateExited}},
@@ -37,9 +37,9 @@ func TestLeaks(t *testing.T) {
 	root := api.Outcome{Ref: api.Ref{PID: rootPID}, Comm: "sh", Outcome: api.OutcomeSelf}
 	const names = "lineage: session k3x9q2: 1 process was alive 50ms after sh exited; ended, clean\n" +
 		"lineage:   9 python3  SIGTERM: tcp 127.0.0.1:8123, started by 7 npm\n"
-	quiet := leaking(LeaksReport, root, server)
+	quiet := leaking(root, server)
 	quiet.Options.Quiet = true
-	shared := leaking(LeaksFail, root)
+	shared := leaking(root)
 	shared.Verdict.Brokered = []api.Brokered{{Broker: "codex", State: "unattributed", Asked: &api.Process{Ref: api.Ref{PID: 8}, Comm: "codex"}}}
 	for _, c := range []struct {
 		name   string
@@ -48,13 +48,12 @@ func TestLeaks(t *testing.T) {
 		code   int
 		says   string // what stderr begins with
 	}{
-		{"fail", leaking(LeaksFail, root, gone, server), "exit 0", 123, names},
-		{"report", leaking(LeaksReport, root, server), "exit 0", 0, names},
-		{"quiet", quiet, "exit 0", 0, names},
-		{"the command's own code", leaking(LeaksFail, server), "exit 3", 3, names},
-		{"kept", leaking(LeaksFail, root, kept), "exit 0", 0, ""},
-		{"nothing", leaking(LeaksFail, root), "exit 0", 0, ""},
-		{"gone in time", leaking(LeaksFail, root, gone), "exit 0", 0, ""},
+		{"fail", leaking(root, gone, server), "exit 0", 123, names},
+		{"quiet", quiet, "exit 0", 123, names},
+		{"the command's own code", leaking(server), "exit 3", 3, names},
+		{"kept", leaking(root, kept), "exit 0", 0, ""},
+		{"nothing", leaking(root), "exit 0", 0, ""},
+		{"gone in time", leaking(root, gone), "exit 0", 0, ""},
 		{"what was asked of a shared server", shared, "exit 0", exitFailed, "lineage: session k3x9q2: brokered, unattributed: 8 codex asked codex: its shared server is not in this session; use --no-daemon\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -73,7 +72,7 @@ func TestLeaks(t *testing.T) {
 
 // A session that is over in time is not ended, and one that could not be looked at is a failure.
 func TestLeaksInTime(t *testing.T) {
-	s := leaking(LeaksFail)
+	s := leaking()
 	s.UntilEnd, s.Log = false, filepath.Join(t.TempDir(), "log")
 	s.Verdict.EndReason, s.Verdict.PortsFreed = "", nil
 	if got := run(t, s, "true"); got.code != 0 || got.stderr != "" {

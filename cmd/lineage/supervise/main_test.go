@@ -65,8 +65,6 @@ type script struct {
 	Alive     *api.Tree
 	Times     int // how often to call Run, to see what it leaves behind
 	GraceSecs float64
-	Streams   [][]string // the lines of each stream of events in turn; a stream without an end line breaks
-	NoPolicy  bool
 	Waits     time.Duration // for the readers of files; 0: as in the product
 }
 
@@ -98,7 +96,7 @@ func runFake() int {
 		o.Grace = &d
 	}
 	if s.Waits > 0 {
-		receiptWait, pageWait = s.Waits, s.Waits
+		receiptWait = s.Waits
 	}
 	if s.Times == 0 {
 		return Run(context.Background(), o)
@@ -140,10 +138,7 @@ type fake struct {
 func newFake(s script) *fake {
 	f := &fake{Client: &apitest.Client{}, script: s, ended: make(chan struct{})}
 	f.Has = apitest.Has{Sessions: []api.Session{{ID: "k3x9q2", RSSBytes: 1 << 20}}, Trees: map[string]*api.Tree{"k3x9q2": s.Alive}}
-	f.On = apitest.On{Create: f.create, End: f.end, Report: f.report, Events: f.events}
-	if s.NoPolicy {
-		f.On.Policy = func() (*api.Policy, error) { return nil, api.NewError(api.CodeDenied, "policy: denied", "") }
-	}
+	f.On = apitest.On{Create: f.create, End: f.end, Report: f.report}
 	return f
 }
 
@@ -235,19 +230,6 @@ func (f *fake) report(ctx context.Context, s string, wait time.Duration) (*api.R
 		return &api.Report{Session: s, State: "ended", Verdict: api.VerdictClean, ConfirmedEmpty: true}, nil
 	}
 	return f.Verdict, nil
-}
-
-// events sends the next stream. After the last one none answers.
-func (f *fake) events(ctx context.Context, q api.EventsQuery, each func(*api.Event) error) error {
-	f.log("events")
-	f.Lock()
-	n := len(f.Got.Events) - 1
-	f.Unlock()
-	if n >= len(f.Streams) {
-		<-ctx.Done()
-		return ctx.Err()
-	}
-	return api.ReadEvents(strings.NewReader(strings.Join(f.Streams[n], "\n")+"\n"), each)
 }
 
 // command is one of the commands that tests run.

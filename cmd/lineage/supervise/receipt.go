@@ -3,12 +3,10 @@
 package supervise
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -17,7 +15,6 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/html"
 )
 
 const (
@@ -26,62 +23,27 @@ const (
 	maxCommand = 72 // bytes of a command line shown
 )
 
-// receiptWait is how long the reader of a receipt that is a FIFO may take, and pageWait how long
-// the page of a large session may take, half of it to be read; tests shorten them.
-var receiptWait, pageWait = 5 * time.Second, 30 * time.Second
+// receiptWait is how long the reader of a receipt that is a FIFO may take; tests shorten it.
+var receiptWait = 5 * time.Second
 
 // tell prints what was left over, and writes the receipt. It prints nothing if the command left
 // nothing, and with quiet nothing about processes that were ended. hurried: a signal has already
 // asked us to end, and the next one stops the writing. The error says that a receipt was requested
-// and is not written. read reads the page, if that is requested.
-func (r *runner) tell(rep *api.Report, read func() *html.Page, hurried bool, signals <-chan os.Signal) error {
+// and is not written.
+func (r *runner) tell(rep *api.Report, hurried bool, signals <-chan os.Signal) error {
 	for _, line := range r.lines(rep) {
 		r.say("%s", line)
 	}
 	if r.receipt == nil {
 		return nil
 	}
-	var lacks []string
-	limit, write := receiptWait, func() error {
+	err := finishFile(receiptWait, hurried, signals, func() error {
 		return r.receipt.Write(func(w io.Writer) error { return json.NewEncoder(w).Encode(rep) })
-	}
-	if isPage(r.Report) {
-		limit, write = pageWait, func() error {
-			page := read()
-			lacks = page.Lacks()
-			return r.receipt.Write(func(w io.Writer) error { return page.Write(w, rep) })
-		}
-	}
-	if err := finishFile(limit, hurried, signals, write); err != nil {
+	})
+	if err != nil {
 		return fmt.Errorf("%s: report %s: %w", r.verb, r.Report, err)
 	}
-	for _, what := range lacks {
-		r.say("%s: report %s: %s", r.verb, r.Report, what)
-	}
 	return nil
-}
-
-// isPage reports whether a receipt is to be a page.
-func isPage(report string) bool { return strings.EqualFold(filepath.Ext(report), ".html") }
-
-// page is the page of the session, from the history.
-func (r *runner) page(ctx context.Context, l *link) *html.Page {
-	ctx, cancel := context.WithTimeout(ctx, pageWait/2)
-	defer cancel()
-	page, err := ask(ctx, l, func(c api.Client) (*html.Page, error) {
-		s, err := c.Session(ctx, r.session.ID)
-		if err != nil {
-			return nil, err
-		}
-		return html.History(ctx, c, s)
-	})
-	if page == nil {
-		page = html.New(r.session, nil)
-	}
-	if err != nil {
-		page.Missing(err.Error())
-	}
-	return page
 }
 
 // finishFile writes a file, but gives up after limit, or when two signals have asked us

@@ -24,7 +24,7 @@ import (
 
 // Exit codes of our own. All others that Run returns are the command's.
 const (
-	exitLeaks    = 123 // the action of Options.Leaks is LeaksFail, and the command left something
+	exitLeaks    = 123 // Options.Leaks.Fail, and the command left something
 	exitTimedOut = 124 // a limit ended the session, and the command exited with 0
 	exitFailed   = 125 // we failed before the command ran, or its receipt is missing
 	exitCannot   = 126 // the command was found and could not be executed
@@ -47,7 +47,7 @@ type Options struct {
 	Grace     *time.Duration // between SIGTERM and SIGKILL; nil: the daemon's default
 	OnExit    string         // OnExitEnd (also "") or OnExitReport
 	Leaks     LeakCheck      // not with OnExitReport
-	Report    string         // file for the receipt as JSON, or as a page if it ends in .html; "": none
+	Report    string         // file for the receipt as JSON; "": none
 	Confine   bool           // the session's signals do not reach other processes
 	Subreaper bool           // orphans of the session become ours, not PID 1's
 	Quiet     bool           // print nothing about leftovers that were ended
@@ -207,7 +207,7 @@ func (r *runner) done(status unix.WaitStatus, missing error) (int, error) {
 	switch {
 	case code == 0 && r.limited(): // many programs exit with 0 on SIGTERM
 		code = exitTimedOut
-	case code == 0 && r.Leaks.Action == LeaksFail:
+	case code == 0 && r.Leaks.Fail:
 		code = r.leaks.code
 	}
 	if missing != nil {
@@ -244,9 +244,6 @@ func (r *runner) check() (*shim.Account, error) {
 	// The shim's exec decides; this check only avoids a useless session.
 	if err := shim.Executable(r.Args[0], lookupEnv(r.Env, "PATH")); err != nil {
 		return nil, execFailure(r.verb, r.Args[0], err)
-	}
-	if r.verb == "init" && isPage(r.Report) {
-		return nil, fmt.Errorf("init: report %s: a page needs the daemon; init writes JSON", r.Report)
 	}
 	if r.Report != "" {
 		var err error
@@ -298,7 +295,7 @@ func (r *runner) request(pid int) api.NewSession {
 		MaxLifetimeMS: r.MaxLifetime.Milliseconds(), IdleMS: r.Idle.Milliseconds(),
 		MaxProcesses: r.MaxProcesses, MaxRSSBytes: r.MaxRSS,
 	}
-	if r.Leaks.Action != "" {
+	if r.Leaks.Fail {
 		req.OnRootExit = "owner"
 	}
 	if r.Grace != nil {

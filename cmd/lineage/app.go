@@ -41,8 +41,6 @@ type host struct {
 	euid func() int
 	// ancestors are the parents of a process as the kernel has them now.
 	ancestors func(pid int) []api.Process
-	// processes are those of a user: of root, of all users.
-	processes func(uid int) []api.Process
 	orphans   query.HostOrphans
 	// audit is the audit log of the daemon on a socket.
 	audit func(socket string) query.OpenAudit

@@ -37,7 +37,6 @@ func thisHost() host {
 		unrefused: tracer.Unrefused,
 		euid:      os.Geteuid,
 		ancestors: query.ThisHost.Ancestors,
-		processes: query.ThisHost.Processes,
 		orphans:   query.ThisHost.Orphans,
 		audit:     auditOf,
 		halted:    pinnedHalt,

@@ -72,7 +72,6 @@ answers, its last self-check, its capabilities and its problems are shown too.`,
 	format := formatFlag(cmd, text.Documents...)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		d := a.host.doctor(a.socketPath())
-		d.Items = append(d.Items, a.sandboxes()...)
 		answered := false
 		a.briefly(cmd, doctorPatience, func(ctx context.Context, c api.Client) {
 			if st, err := c.Status(ctx); err == nil {
@@ -92,30 +91,6 @@ answers, its last self-check, its capabilities and its problems are shown too.`,
 		return nil
 	}
 	return cmd
-}
-
-// sandboxes says that processes run on this host in which lineage sees nothing, if there are some.
-func (a *app) sandboxes() []api.DoctorItem {
-	n := 0
-	for _, p := range a.host.processes(0) {
-		if display.Sandbox(&p) != "" {
-			n++
-		}
-	}
-	if n == 0 {
-		return nil
-	}
-	return []api.DoctorItem{
-		{
-			Feature: "processes in sandboxes",
-			Why: display.Count(
-				n,
-				"virtual machine or gVisor sandbox runs",
-				"virtual machines or gVisor sandboxes run",
-			) + " here: of each, one process is seen",
-			Do: "it ends as a whole; a virtual machine can have a daemon of its own",
-		},
-	}
 }
 
 // doctorPatience is how long a daemon has to answer.

@@ -38,12 +38,10 @@ one line for each change.`,
 	}
 	f := cmd.Flags()
 	f.BoolVar(&o.ReadOnly, "read-only", false, "end nothing, whatever is pressed")
-	f.Var(&theme, "theme", "`THEME`: auto, dark, light, contrast or mono (default $LINEAGE_THEME, else auto; mono with NO_COLOR)")
+	f.Var(&theme, "theme", "`THEME`: auto, dark, light, contrast or mono (default auto; mono with NO_COLOR)")
 	f.Lookup("theme").DefValue = "" // the usage names it
-	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
-		if o.Theme, err = a.topTheme(theme.Value, cmd.Flags().Changed("theme")); err != nil {
-			return err
-		}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		o.Theme = a.topTheme(theme.Value)
 		sel, err := o.Select(args)
 		if err != nil {
 			return cli.Usage("top: %w", err)
@@ -75,17 +73,10 @@ func (a *app) liveTop(ctx context.Context, o tui.Options) (err error) {
 	return tui.Run(ctx, o)
 }
 
-// topTheme is the flag's, else the environment's. Without colours (--color never, NO_COLOR) it is mono.
-func (a *app) topTheme(flag string, given bool) (string, error) {
-	theme := flag
-	if env := a.Env("LINEAGE_THEME"); env != "" && !given {
-		if err := ink.CheckTheme(env); err != nil {
-			return "", cli.Usage("top: LINEAGE_THEME: %w", err)
-		}
-		theme = env
-	}
+// topTheme is the flag's. Without colours (--color never, NO_COLOR) it is mono.
+func (a *app) topTheme(flag string) string {
 	if a.Color == "never" || a.Env("NO_COLOR") != "" && a.Color != "always" {
-		return "mono", nil
+		return "mono"
 	}
-	return theme, nil
+	return flag
 }

@@ -1,9 +1,7 @@
 package ink
 
 import (
-	"fmt"
 	"image/color"
-	"slices"
 	"strings"
 
 	"charm.land/lipgloss/v2"
@@ -12,14 +10,6 @@ import (
 
 // Themes are the values of --theme.
 var Themes = []string{"auto", "dark", "light", "contrast", "mono"}
-
-// CheckTheme is an error unless there is a theme of that name.
-func CheckTheme(name string) error {
-	if !slices.Contains(Themes, name) {
-		return fmt.Errorf("invalid theme %q: must be one of %s", name, strings.Join(Themes, ", "))
-	}
-	return nil
-}
 
 // Paint draws text in one style.
 type Paint struct{ on, off string }

@@ -15,7 +15,6 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/proto"
-
 )
 
 // The bounds of a reply, as OpenTelemetry advises, and of what is logged of it.

@@ -15,9 +15,6 @@ import (
 // HelpColumns is how wide a help text is at most.
 const HelpColumns = 80
 
-// Manual is the annotation of a command with what only its manual page says.
-const Manual = "manual"
-
 // groups are the commands by purpose, in the order of the overview.
 var groups = []struct {
 	title    string
@@ -67,8 +64,6 @@ kept ones and those with one inside that is kept or does not rest. What a
 pattern or a flag selects is shown before a question.`},
 		{Use: "environment", Short: "Variables that the commands read", Long: `LINEAGE_SOCKET    the daemon's socket (default ` + api.DefaultSocket + `);
                   --socket takes precedence
-LINEAGE_THEME     the theme of "lineage top": auto, dark, light, contrast or
-                  mono; --theme takes precedence
 NO_COLOR          if set and not empty: no colours (--color always takes
                   precedence)
 LC_ALL, LC_CTYPE, LANG

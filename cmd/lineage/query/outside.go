@@ -69,28 +69,6 @@ func (h Outsiders) process(s *procfs.Stat) api.Process {
 	return p
 }
 
-// Processes are those of a user that one could adopt: of root, all that are no kernel threads.
-func (h Outsiders) Processes(uid int) (all []api.Process) {
-	stats, err := h.Proc.Stats()
-	if err != nil {
-		return nil
-	}
-	for i := range stats {
-		s := &stats[i]
-		if int(s.PID) == os.Getpid() || s.State == 'Z' {
-			continue
-		}
-		status, err := h.Proc.Status(s.PID)
-		if err != nil || uid != 0 && int(status.UIDs[1]) != uid {
-			continue
-		}
-		if p := h.process(s); len(p.Argv) > 0 {
-			all = append(all, p)
-		}
-	}
-	return all
-}
-
 // rss is the resident memory of a process, 0 if it is not known.
 func (h Outsiders) rss(pid uint32) uint64 {
 	var size, resident uint64 // in pages

@@ -31,21 +31,6 @@ func TestAncestors(t *testing.T) {
 	}
 }
 
-// A user may adopt what runs as that user, root everything but kernel threads.
-func TestProcesses(t *testing.T) {
-	f := fixture{t, t.TempDir()}
-	f.add(10, 1, "/", "/", "/dev/null")
-	f.add(11, 2, "/", "/", "/dev/null")
-	require.NoError(t, os.WriteFile(filepath.Join(f.root, "11/cmdline"), nil, 0o644))
-	for uid, want := range map[int]string{0: "[10]", 5: "[]", 6: "[10]"} {
-		pids := []int{}
-		for _, p := range (Outsiders{Proc: procfs.FS(f.root)}).Processes(uid) {
-			pids = append(pids, p.PID)
-		}
-		require.Equal(t, fmt.Sprint(pids), want)
-	}
-}
-
 // fixture is a procfs of files.
 type fixture struct {
 	t    *testing.T

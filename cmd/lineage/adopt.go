@@ -38,7 +38,7 @@ PID@START, which "-o name" prints, is safe against reused PIDs.`,
   sudo lineage adopt 4130 --idle 1h --on-exit report
   lineage ls --outside -o name | xargs -n1 sudo lineage adopt`,
 		Args:              cli.Args(1, 1, "PID"),
-		ValidArgsFunction: a.completeAdopted,
+		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	f := cmd.Flags()
 	f.StringVar(&req.Name, "name", "", "the session's `NAME`")

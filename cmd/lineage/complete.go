@@ -95,50 +95,20 @@ func (a *app) completeMember(cmd *cobra.Command, args []string, begun string) ([
 	return a.members(cmd, args, begun), none
 }
 
-// completeAdopted completes PIDs of the caller's processes that are in no session; root's are those
-// of all users.
-func (a *app) completeAdopted(cmd *cobra.Command, args []string, begun string) (words []cobra.Completion,
-	_ cobra.ShellCompDirective) {
-	const none = cobra.ShellCompDirectiveNoFileComp
-	if len(args) > 0 {
-		return nil, none
-	}
-	members := map[int]bool{}
-	a.eachMember(cmd, func(p *api.Process) { members[p.PID] = true })
-	for _, p := range a.host.processes(a.host.euid()) {
-		if pid := strconv.Itoa(p.PID); !members[p.PID] && strings.HasPrefix(pid, begun) {
-			words = append(words, processWord(&p))
-		}
-	}
-	return words, none
-}
-
-func processWord(p *api.Process) cobra.Completion {
-	return cobra.CompletionWithDesc(strconv.Itoa(p.PID),
-		text.Fit(display.Brief(p.Argv, p.Comm, p.ArgvTruncated, display.CommandBytes), 60))
-}
-
 func (a *app) members(cmd *cobra.Command, given []string, begun string) (words []cobra.Completion) {
-	a.eachMember(cmd, func(p *api.Process) {
-		if pid := strconv.Itoa(p.PID); strings.HasPrefix(pid, begun) && !slices.Contains(given, pid) {
-			words = append(words, processWord(p))
-		}
-	})
-	return words
-}
-
-// eachMember calls each for the live members of all sessions.
-func (a *app) eachMember(cmd *cobra.Command, each func(*api.Process)) {
 	a.briefly(cmd, completionTime, func(ctx context.Context, c api.Client) {
 		trees, _ := query.Trees(ctx, c, &api.Selection{All: true}, false)
 		for _, t := range trees {
 			for i := range t.Nodes {
-				if t.Nodes[i].State == api.StateLive {
-					each(&t.Nodes[i].Process)
+				p := &t.Nodes[i].Process
+				if pid := strconv.Itoa(p.PID); p.State == api.StateLive && strings.HasPrefix(pid, begun) && !slices.Contains(given, pid) {
+					words = append(words, cobra.CompletionWithDesc(pid,
+						text.Fit(display.Brief(p.Argv, p.Comm, p.ArgvTruncated, display.CommandBytes), 60)))
 				}
 			}
 		}
 	})
+	return words
 }
 
 func (a *app) ports(cmd *cobra.Command, begun string) (words []cobra.Completion) {

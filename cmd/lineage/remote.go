@@ -21,10 +21,7 @@ var errSocketWithHosts = cli.Usage("--socket is for the daemon of this host, not
 // hostFlag adds -H to a command. The hosts of its groups are in the list when the command runs.
 func (a *app) hostFlag(cmd *cobra.Command) *hosts.List {
 	f := &hosts.Flag{Env: a.Env}
-	cmd.Flags().VarP(f, "host", "H", "ask the daemons of `HOST,...` over ssh; @FILE has a host on each line, @GROUP is of hosts.yaml")
-	cmd.RegisterFlagCompletionFunc("host", func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		return cli.CompleteList(hosts.Known())(cmd, args, begun)
-	})
+	cmd.Flags().VarP(f, "host", "H", "ask the daemons of `HOST,...` over ssh, or of a @GROUP of hosts.yaml")
 	return &f.List
 }
 

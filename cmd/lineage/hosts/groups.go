@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -32,8 +33,8 @@ type Group struct {
 	Key string `yaml:"-"` // its name in the file
 }
 
-// Flag is the value of -H: hosts separated by commas, files with one host a line, and groups: @NAME, or
-// @NAME:HOST for one host over the servers of the group.
+// Flag is the value of -H: hosts separated by commas, and groups: @NAME, or @NAME:HOST for one host over the servers
+// of the group.
 type Flag struct {
 	List           // hosts that ssh reaches, each once
 	Groups []Group // whose hosts NATS servers reach
@@ -45,7 +46,7 @@ type Flag struct {
 func (f *Flag) Set(text string) error {
 	for word := range strings.SplitSeq(text, ",") {
 		if err := f.add(word); err != nil {
-			return wanted(err)
+			return fmt.Errorf("hosts or @GROUP; %w", err)
 		}
 	}
 	return nil
@@ -53,7 +54,7 @@ func (f *Flag) Set(text string) error {
 
 func (f *Flag) add(word string) error {
 	name, ok := strings.CutPrefix(word, "@")
-	if !ok || strings.Contains(name, "/") {
+	if !ok {
 		return f.List.add(word)
 	}
 	name, host, one := strings.Cut(name, ":")
@@ -64,8 +65,6 @@ func (f *Flag) add(word string) error {
 		err = g.check(file)
 	}
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return f.List.add(word)
 	case err != nil:
 		return err
 	case g.Transport == "nats":
@@ -81,23 +80,18 @@ func groupsFile(env func(string) string) string {
 		return file
 	}
 	if dir, err := os.UserConfigDir(); err == nil {
-		if file := filepath.Join(dir, "lineage/hosts.yaml"); exists(file) {
+		file := filepath.Join(dir, "lineage/hosts.yaml")
+		if _, err := os.Lstat(file); err == nil {
 			return file
 		}
 	}
 	return "/etc/lineage/hosts.yaml"
 }
 
-func exists(file string) bool {
-	_, err := os.Lstat(file)
-	return err == nil
-}
-
-// group is the group of a file with this name; ErrNotExist: the file is missing, or it has no such group, but there is a
-// file of that name.
+// group is the group of a file with this name.
 func group(file, name string) (Group, error) {
 	var all map[string]Group
-	text, err := read(file, trusted)
+	text, err := read(file)
 	if err == nil && len(bytes.TrimSpace(text)) > 0 {
 		err = yaml.Load(text, &all, yaml.WithKnownFields())
 	}
@@ -105,10 +99,7 @@ func group(file, name string) (Group, error) {
 		return Group{}, fmt.Errorf("%s: %w", file, err)
 	}
 	g, ok := all[name]
-	switch {
-	case !ok && exists(name):
-		return Group{}, fs.ErrNotExist
-	case !ok:
+	if !ok {
 		return Group{}, fmt.Errorf("%s has no group %q, only %s", file, name,
 			strings.Join(slices.Sorted(maps.Keys(all)), ", "))
 	}
@@ -116,22 +107,32 @@ func group(file, name string) (Group, error) {
 	return g, g.check(file)
 }
 
-// trusted refuses a file that others could have written: it names servers, and what is run there.
-func trusted(f *os.File) error {
+// mostBytes is how large the file may be.
+const mostBytes = 1 << 20
+
+// read refuses a file that others could have written: it names servers, and what is run there.
+func read(file string) ([]byte, error) {
+	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a FIFO may have no writer
+	if bad, ok := errors.AsType[*fs.PathError](err); ok {
+		return nil, bad.Err
+	}
+	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	owner := info.Sys().(*syscall.Stat_t).Uid
 	switch {
 	case !info.Mode().IsRegular():
-		return errors.New("not a regular file")
+		return nil, errors.New("not a regular file")
 	case owner != 0 && int(owner) != os.Geteuid():
-		return fmt.Errorf("belongs to uid %d; must be yours or root's", owner)
+		return nil, fmt.Errorf("belongs to uid %d; must be yours or root's", owner)
 	case info.Mode()&0o022 != 0:
-		return fmt.Errorf("others can write it; use chmod go-w %s", f.Name())
+		return nil, fmt.Errorf("others can write it; use chmod go-w %s", file)
+	case info.Size() > mostBytes:
+		return nil, errors.New("larger than 1 MiB")
 	}
-	return nil
+	return io.ReadAll(io.LimitReader(f, mostBytes))
 }
 
 // check says what is wrong with a group.

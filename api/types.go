@@ -270,6 +270,7 @@ type NewSession struct {
 	MaxLifetimeMS int64  `json:"max_lifetime_ms,omitempty"` // end it after this long; 0: no limit
 	MaxRSSBytes   int64  `json:"max_rss_bytes,omitempty"`   // end it above this much memory; 0: no limit
 	IdleMS        int64  `json:"idle_ms,omitempty"`         // end it after this long without a new process and under 1 s of CPU; 0: no limit
+	TimeoutMS     int64  `json:"timeout_ms,omitempty"`      // its owner ends the root after this long: then the reason of its exit is max_lifetime; 0: it does not
 }
 
 // KeepRequest hands processes over to a kept session that outlives theirs.

@@ -47,6 +47,7 @@ func thisHost() host {
 		}
 		return []*cobra.Command{
 			a.runCommand(supervise.Run, connect),
+			a.timeoutCommand(supervise.Timeout, connect),
 			a.initCommand(supervise.Init),
 			a.daemonCommand(daemon.Serve, daemon.Unload),
 		}

@@ -77,12 +77,7 @@ limit ended the session.`,
 		if o.Leaks.After < 0 || !o.Leaks.Fail && cmd.Flags().Changed("leaks-after") {
 			return before("run: %w", cli.Invalid("--leaks-after", o.Leaks.After, "0s or more, with --leaks"))
 		}
-		socket := a.socketPath()
-		o.Dial = func(ctx context.Context) (api.Client, error) { return a.dial(ctx, socket) }
-		o.Connect = func(ctx context.Context) (api.Client, error) {
-			defer a.During(func(time.Time) string { return "lineage: starting the daemon" })()
-			return connect(ctx, socket)
-		}
+		a.reaches(&o, connect)
 		if !o.Quiet {
 			o.Ending = func(s *api.Session) func() { return ending.Show(&a.Console, o.Dial, s) }
 		}
@@ -111,6 +106,16 @@ limit ended the session.`,
 	return cmd
 }
 
+// reaches lets a command reach the daemon, and start one.
+func (a *app) reaches(o *supervise.Options, connect func(context.Context, string) (api.Client, error)) {
+	socket := a.socketPath()
+	o.Dial = func(ctx context.Context) (api.Client, error) { return a.dial(ctx, socket) }
+	o.Connect = func(ctx context.Context) (api.Client, error) {
+		defer a.During(func(time.Time) string { return "lineage: starting the daemon" })()
+		return connect(ctx, socket)
+	}
+}
+
 // before is a failure of ours before CMD runs. Its exit code is that of env(1) and docker.
 func before(format string, args ...any) error { return cli.Errorf(125, format, args...) }
 
@@ -120,9 +125,14 @@ func (a *app) wrapsCommand(cmd *cobra.Command, o *supervise.Options, defaultGrac
 	cli.Grace(f, &o.Grace, defaultGrace)
 	f.StringVar(&o.Report, "report", "", "write the receipt to `FILE` as JSON")
 	f.BoolVarP(&o.Quiet, "quiet", "q", false, "do not report leftovers that were ended")
+	return a.takesCommand(cmd, o, 0)
+}
+
+// takesCommand gives cmd the argument CMD, after n others. The returned function takes CMD.
+func (a *app) takesCommand(cmd *cobra.Command, o *supervise.Options, n int) (fill func(args []string)) {
 	cmd.ValidArgsFunction = cli.CompleteFiles
 	cmd.Args = func(_ *cobra.Command, args []string) error {
-		if len(args) == 0 {
+		if len(args) <= n {
 			return before(`%s: CMD is missing; see "lineage %[1]s --help"`, cmd.Name())
 		}
 		return nil

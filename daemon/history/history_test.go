@@ -62,6 +62,28 @@ func TestHistoryFirstCommand(t *testing.T) {
 	}
 }
 
+// A time limit that the owner of a session keeps is the reason of its end: in the receipt, in the events and in the
+// history, also if another daemon opened the session.
+func TestHistoryTimeout(t *testing.T) {
+	w := daemontest.New(t, daemontest.WithBoot("b1"))
+	for i, ms := range []int64{1000, 2000} {
+		w.Session("user", uint32(100+i), api.NewSession{Name: fmt.Sprint("limit-", ms), GraceMS: daemontest.MS(0), TimeoutMS: ms})
+	}
+	w.Restart()
+	events := w.Events("user", "?type=session")
+	w.K.Advance(time.Second)
+	for i, want := range []string{"max_lifetime", "root_exit"} {
+		name := fmt.Sprintf("limit-%d000", i+1)
+		w.K.Exit(uint32(100+i), 0)
+		require.Equal(t, events.Next().Reason, want)
+		require.Equal(t, w.Receipt(name).EndReason, want)
+		w.Restart()
+		require.Equal(t, daemontest.Get[api.Session](w, "user", "/v1/sessions/"+name).EndReason, want)
+		require.Equal(t, daemontest.Get[api.Report](w, "user", "/v1/sessions/"+name+"/report").EndReason, want)
+		events = w.Events("user", "?type=session")
+	}
+}
+
 // TestReportedOnce: the kernel's record of a session may outlive the daemon that has reported its end. The next daemon
 // releases it, and does not report again.
 func TestReportedOnce(t *testing.T) {

@@ -47,6 +47,7 @@ func (h *acting) postSession(w http.ResponseWriter, _ *http.Request, c access.Ca
 		if err != nil {
 			return d, err
 		}
+		x.SetTimeout(time.Duration(req.TimeoutMS) * time.Millisecond)
 		h.Enforcer.Began(x.ID(), baseline)
 		h.Attribution.SetToken(t.View, x.ID(), sha256.Sum256([]byte(token)))
 		t.Save(x)
@@ -82,7 +83,7 @@ func (h *acting) spec(req *api.NewSession, c access.Caller) (spec tracer.Session
 		return bad("invalid max_processes %d: must be 0 to 4194304", req.MaxProcesses)
 	}
 	for name, v := range map[string]int64{"max_lifetime_ms": req.MaxLifetimeMS,
-		"max_rss_bytes": req.MaxRSSBytes, "idle_ms": req.IdleMS} {
+		"max_rss_bytes": req.MaxRSSBytes, "idle_ms": req.IdleMS, "timeout_ms": req.TimeoutMS} {
 		if v < 0 || v > api.MaxLimit {
 			return bad("invalid %s %d: must be 0 to %d", name, v, int64(api.MaxLimit))
 		}

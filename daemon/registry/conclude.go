@@ -51,7 +51,7 @@ func (r *Registry) conclude(s *Session) {
 		s.emptyAt = at // it became empty while no daemon ran, and this daemon found that only now
 	}
 	s.receipt.LeftOver = s.LeftOver()
-	report := s.receipt.Report(s.info, s.joined, r.took(s), s.result)
+	report := s.receipt.Report(s.told(), s.joined, r.took(s), s.result)
 	report.EndedBy = s.by()
 	if empty {
 		report.Ended = r.o.Clock.Wall(s.emptyAt)

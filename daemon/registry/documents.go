@@ -26,7 +26,7 @@ func (v View) Document(s *Session, c access.Caller) api.Session {
 func (v View) Record(s *Session) *document.Session {
 	used := v.Usage(s)
 	d := &document.Session{
-		Info: s.info, State: s.State(), Family: v.Family(s.info.ID),
+		Info: s.told(), State: s.State(), Family: v.Family(s.info.ID),
 		Level: v.r.o.Kernel.Features().Level, Degraded: v.r.counts.degraded,
 		Joined: s.joined, Used: document.Used{CPU: used.CPU, RSS: used.RSS}, Zombies: s.zombies, LeftOver: s.LeftOver(),
 	}
@@ -86,7 +86,7 @@ func (s *Session) State() api.SessionState {
 func (v View) Report(x *Session, c access.Caller) *api.Report {
 	r, record := x.report, v.Record(x)
 	if r == nil {
-		r = x.receipt.Report(x.info, x.joined, v.r.took(x), nil)
+		r = x.receipt.Report(x.told(), x.joined, v.r.took(x), nil)
 		r.EndedBy, r.State = x.by(), x.State()
 		v.describe(r, record)
 	}

@@ -53,7 +53,7 @@ func (b *booked) Redact(redact func([]string) []string) {
 func (v View) Memory(s *Session) []Part {
 	all := []Part{
 		{"ended_by", s.endedBy}, {"end_caller", s.endCaller}, {"root_died", api.U64(s.rootDied)}, {"cpu_dead_ns", s.cpuDead},
-		{"joined", s.joined}, {"receipt", &booked{s.receipt.Booked()}},
+		{"joined", s.joined}, {"timeout_ns", s.timeout}, {"receipt", &booked{s.receipt.Booked()}},
 	}
 	for _, h := range v.r.hooks {
 		if h.Persistent != nil {
@@ -97,7 +97,7 @@ func (v View) restore(s *Session, text json.RawMessage) {
 	err := json.Unmarshal(text, &was)
 	for name, into := range map[string]any{
 		"ended_by": &s.endedBy, "end_caller": &s.endCaller, "cpu_dead_ns": &s.cpuDead,
-		"joined": &s.joined, "receipt": &receipt,
+		"joined": &s.joined, "timeout_ns": &s.timeout, "receipt": &receipt,
 	} {
 		err = errors.Join(err, was.Decode(name, into))
 	}

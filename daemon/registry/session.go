@@ -66,6 +66,7 @@ type usage struct {
 	continued *lineage.Signal // the last SIGCONT of another process to a member, while paused
 	// lastEvent is the boottime of the last event, 0: none since the daemon began.
 	lastEvent uint64
+	timeout   time.Duration // after which its owner ends its root; 0: never
 }
 
 // ID is the kernel's name of the session.
@@ -75,6 +76,18 @@ func (s *Session) ID() tracer.SessionID { return s.info.ID }
 func (s *Session) Info() (info tracer.SessionInfo) {
 	if s != nil {
 		info = s.info
+	}
+	return info
+}
+
+// SetTimeout sets how long its owner lets its root run.
+func (s *Session) SetTimeout(d time.Duration) { s.timeout = d }
+
+// told is the kernel's record, for users: if its owner ended the root, the time limit is the cause.
+func (s *Session) told() tracer.SessionInfo {
+	info := s.info
+	if info.Cause == tracer.CauseRootExit && s.timeout != 0 && info.EndedAt-info.Created >= uint64(s.timeout) {
+		info.Cause = tracer.CauseMaxLifetime
 	}
 	return info
 }
@@ -221,7 +234,7 @@ func (r *Registry) sessionEvent(s *Session, ev *tracer.Event) {
 	if s.info.EndedAt == 0 {
 		s.info.EndedAt = ev.Time
 	}
-	ev.Cause = s.info.Cause // for readers
+	ev.Cause = s.told().Cause // for readers
 	if ev.State < tracer.StateEmpty {
 		r.view().notify(s, func(h *Hooks) sessionHook { return h.Ending })
 	}

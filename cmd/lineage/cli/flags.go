@@ -44,6 +44,18 @@ func (c *List) Set(text string) error {
 	return nil
 }
 
+// Abbreviate takes the beginnings of names, no two of which begin alike, as getopt_long(3) does.
+func Abbreviate(f *pflag.FlagSet, names ...string) {
+	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		for _, whole := range names {
+			if name != "" && strings.HasPrefix(whole, name) {
+				name = whole
+			}
+		}
+		return pflag.NormalizedName(name)
+	})
+}
+
 // FlagError says what is wrong with a flag, in the words of [Invalid] if it is the value.
 // What a value of ours fails with is what it takes.
 func FlagError(cmd *cobra.Command, err error) error {

@@ -21,7 +21,7 @@ var groups = []struct {
 	commands string
 }{
 	{"Start here", "run ls why top end"},
-	{"Run", "adopt init"},
+	{"Run", "timeout adopt init"},
 	{"Inspect", "tree events history"},
 	{"End", "wait pause resume keep halt"},
 	{"Agents", "setup mcp"},
@@ -89,11 +89,11 @@ by which its processes are recognised, for the command.`},
      as root
 8    not found in time; try again
 
-"lineage run" and "init" exit with what their command exits with, 128 + N if it
-died of signal N, 127 if it does not exist, 126 if it cannot be executed, and
-125 if they failed before it ran or could not write its receipt; "run" with 124
-instead of 0 if a limit ended the session, and "run --leaks fail" with 123
-instead of 0 if a process is left.`},
+"lineage run", "init" and "timeout" exit with what their command exits with,
+128 + N if it died of signal N, 127 if it does not exist, 126 if it cannot be
+executed, and 125 if they failed before it ran or could not write its receipt;
+"timeout" with 124 at the deadline, "run" with 124 instead of 0 if a limit ended
+the session, and "run --leaks fail" with 123 instead of 0 if a process is left.`},
 		{Use: "files", Short: "Files that lineage reads and writes", Long: api.DefaultSocket + `      the daemon's socket
 ` + policy.DefaultFile + `       the policy, if there is one: lineage-policy(5)
 /var/lib/lineage/history.db    ended sessions

@@ -54,6 +54,9 @@ func (r *runner) finish(ctx context.Context, l *link, j *job) error {
 		// If this fails, the session ends after the grace, and the receipt says so.
 		go func() { _ = r.end(ctx, l, true) }()
 	}
+	if r.timed.killed() {
+		hurry()
+	}
 	for {
 		select {
 		case rep := <-over:

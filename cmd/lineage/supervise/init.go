@@ -46,12 +46,17 @@ func Init(_ context.Context, o Options) int {
 }
 
 func (r *runner) init() (int, error) {
-	inherited, sigs := catchSignals(forwardedByInit...)
+	inherited, sigs := r.timed.catch(forwardedByInit...)
 	if _, err := r.check(); err != nil {
 		return 0, err
 	}
 	r.tty = openTerminal()
 	defer r.tty.close()
+	return r.alone(inherited, sigs)
+}
+
+// alone runs the command without a daemon.
+func (r *runner) alone(inherited ignores, sigs *caught) (int, error) {
 	family, err := r.family()
 	if err != nil {
 		return 0, err
@@ -72,6 +77,9 @@ func (r *runner) init() (int, error) {
 	grace := defaultGrace
 	if r.Grace != nil {
 		grace = *r.Grace
+	}
+	if r.timed.killed() {
+		grace = 0
 	}
 	e := newEnding(family, j)
 	rep := e.run(grace)

@@ -29,6 +29,8 @@ type job struct {
 	termed time.Time // when the last SIGTERM came
 	terms  int       // how many came, see insists
 	insist func(int) // gets how many came, from the second on; nil: all are forwarded
+
+	limited func(unix.Signal) bool // reports whether it acted on the signal; nil: no limit
 }
 
 func newJob(pid int, tty *terminal, eager bool, sigs *caught) *job {
@@ -49,7 +51,9 @@ func (j *job) wait() unix.WaitStatus {
 		case <-j.sigs.children:
 			j.reap()
 		case s := <-j.sigs.to:
-			j.signal(s.(unix.Signal))
+			if sig := s.(unix.Signal); j.limited == nil || !j.limited(sig) {
+				j.signal(sig)
+			}
 		}
 	}
 	return j.status
@@ -168,8 +172,9 @@ func (j *job) stopped(sig unix.Signal) {
 		j.signalGroup(unix.SIGCONT)
 		return
 	}
-	if sig == unix.SIGSTOP && !watched() {
-		// Nothing would continue us. The process that stopped the command must continue it.
+	if limited := j.limited != nil; (limited || sig == unix.SIGSTOP) && !watched() || limited && sig != unix.SIGTSTP {
+		// Nothing would continue us, or a deadline must not wait. The process that stopped
+		// the command must continue it.
 		j.halted = true
 		return
 	}

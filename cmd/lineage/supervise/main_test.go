@@ -65,6 +65,7 @@ type script struct {
 	Alive     *api.Tree
 	Times     int // how often to call Run, to see what it leaves behind
 	GraceSecs float64
+	Limit     *Limit        // run as timeout
 	Waits     time.Duration // for the readers of files; 0: as in the product
 }
 
@@ -97,6 +98,9 @@ func runFake() int {
 	}
 	if s.Waits > 0 {
 		receiptWait = s.Waits
+	}
+	if s.Limit != nil {
+		return Timeout(context.Background(), o, *s.Limit)
 	}
 	if s.Times == 0 {
 		return Run(context.Background(), o)

@@ -131,7 +131,7 @@ func first(most int, lines []string) []string {
 // endedBefore says why the session ended before the command exited; "" if it
 // did not.
 func (r *runner) endedBefore(rep *api.Report) string {
-	if r.leaks.looked || rep.EndReason == "" || rep.EndReason == "root_exit" {
+	if r.leaks.looked || r.timed != nil && r.timed.over || rep.EndReason == "" || rep.EndReason == "root_exit" {
 		return "" // for another reason than ours
 	}
 	why := display.State(&api.Session{State: api.StateEnded, EndReason: rep.EndReason})

@@ -25,7 +25,6 @@ import (
 // Exit codes of our own. All others that Run returns are the command's.
 const (
 	exitLeaks    = 123 // Options.Leaks.Fail, and the command left something
-	exitTimedOut = 124 // a limit ended the session, and the command exited with 0
 	exitFailed   = 125 // we failed before the command ran, or its receipt is missing
 	exitCannot   = 126 // the command was found and could not be executed
 	exitNotFound = 127
@@ -51,7 +50,7 @@ type Options struct {
 	Confine   bool           // the session's signals do not reach other processes
 	Subreaper bool           // orphans of the session become ours, not PID 1's
 	Quiet     bool           // print nothing about leftovers that were ended
-	User      string         // that the command runs as; "": the caller
+	User      string         // USER or USER:GROUP that the command runs as; "": the caller
 	Args      []string       // the command
 
 	// Limits of the session; 0: none.
@@ -121,6 +120,7 @@ type runner struct {
 	tty     *terminal     // nil: no controlling terminal
 	receipt *html.OutFile // nil: not requested
 	session *api.Session
+	timed   *timed // of timeout; nil: none
 	leaks   leaks
 }
 
@@ -135,16 +135,22 @@ func (r *runner) run(ctx context.Context) (int, error) {
 	r.tty = openTerminal()
 	defer r.tty.close()
 
-	inherited, sigs := catchSignals()
+	inherited, sigs := r.timed.catch()
 	// The shim gets ready while we do the rest.
 	child, err := startShim(&r.Options)
 	if err != nil {
 		return 0, err
 	}
+	refused := func(err error) (int, error) {
+		child.abort()
+		if r.timed.fallsBack(r, err) {
+			return r.alone(inherited, sigs)
+		}
+		return 0, err
+	}
 	client, err := unlessEnded(ctx, r, sigs.to, r.Connect)
 	if err != nil {
-		child.abort()
-		return 0, err
+		return refused(err)
 	}
 	link := newLink(client, r.Connect, r.Dial)
 	defer link.close()
@@ -161,10 +167,9 @@ func (r *runner) run(ctx context.Context) (int, error) {
 		return ask(ctx, link, func(c api.Client) (*api.Session, error) { return c.Create(ctx, r.request(child.pid)) })
 	})
 	if err != nil {
-		child.abort()
-		return 0, err
+		return refused(err)
 	}
-	if !r.Quiet && !r.Confine {
+	if !r.Quiet && !r.Confine && r.timed == nil {
 		for _, w := range r.session.Warnings {
 			r.say("%s: %s", r.verb, w)
 		}
@@ -194,6 +199,9 @@ func (r *runner) serve(j *job, child *child, o shim.Order) (unix.WaitStatus, err
 		j.settle(false)
 		return 0, err
 	}
+	if r.timed != nil {
+		r.timed.begin(r, j)
+	}
 	status := j.wait()
 	j.settle(status != 0)
 	return status, nil
@@ -205,6 +213,8 @@ func (r *runner) serve(j *job, child *child, o shim.Order) (unix.WaitStatus, err
 func (r *runner) done(status unix.WaitStatus, missing error) (int, error) {
 	code := exitCode(status)
 	switch {
+	case r.timed != nil:
+		code = r.timed.code(status)
 	case code == 0 && r.limited(): // many programs exit with 0 on SIGTERM
 		code = exitTimedOut
 	case code == 0 && r.Leaks.Fail:
@@ -293,7 +303,7 @@ func (r *runner) request(pid int) api.NewSession {
 	req := api.NewSession{
 		Root: api.Ref{PID: pid}, Name: r.Name, OnRootExit: r.OnExit,
 		MaxLifetimeMS: r.MaxLifetime.Milliseconds(), IdleMS: r.Idle.Milliseconds(),
-		MaxProcesses: r.MaxProcesses, MaxRSSBytes: r.MaxRSS,
+		MaxProcesses: r.MaxProcesses, MaxRSSBytes: r.MaxRSS, TimeoutMS: r.timed.ms(),
 	}
 	if r.Leaks.Fail {
 		req.OnRootExit = "owner"
@@ -310,7 +320,7 @@ func (r *runner) request(pid int) api.NewSession {
 // a pipeline another part may need it (a pager reads keys from it), so the command gets
 // it when it asks.
 func (r *runner) handsOver(inherited ignores) bool {
-	return !inherited.has(unix.SIGINT) && !isPipe(r.Stdin) && !isPipe(r.Stdout)
+	return !inherited.has(unix.SIGINT) && (r.timed == nil || r.timed.Foreground) && !isPipe(r.Stdin) && !isPipe(r.Stdout)
 }
 
 func isPipe(f *os.File) bool {

@@ -60,13 +60,11 @@ type caught struct {
 	to       chan os.Signal
 }
 
-// catchSignals catches our signals until the process exits, and returns those that were ignored
-// before. It misses the exit of a child that was forked before: see lookAgain. In children a caught
-// signal is at its default again. others are caught in addition to those that run forwards. Of
-// ignored signals only those are caught that a command may handle although they were ignored.
-func catchSignals(others ...os.Signal) (ignores, *caught) {
-	inherited := inheritedIgnores()
-	stay := inherited & setOf(unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGTSTP)
+// catchSignals catches our signals until the process exits. It misses the exit of a
+// child that was forked before: see lookAgain. In children a caught signal is at its
+// default again. others are caught in addition to those that run forwards. Signals of stay
+// stay ignored and do not arrive.
+func catchSignals(stay ignores, others ...os.Signal) *caught {
 	c := &caught{
 		children: make(chan os.Signal, 1), // one is enough: it only means "look"
 		to:       make(chan os.Signal, 64),
@@ -79,7 +77,7 @@ func catchSignals(others ...os.Signal) (ignores, *caught) {
 			signal.Notify(c.to, s)
 		}
 	}
-	return inherited, c
+	return c
 }
 
 // lookAgain triggers another look at the children.

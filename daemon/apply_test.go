@@ -21,19 +21,19 @@ import (
 
 // forks returns batches of births and deaths of one session's members, to a daemon with
 // all its features.
-func forks(tb testing.TB) (r *registry.Registry, batch func() []tracer.Event) {
+func forks(t *testing.T) (r *registry.Registry, batch func() []tracer.Event) {
 	k := kerneltest.New()
 	k.Add(100, 1, "lngtest-root")
 	id, err := k.Create(tracer.SessionSpec{Root: k.Proc(100).Identity})
-	require.NoError(tb, err)
+	require.NoError(t, err)
 	c := registry.Clock{Monotonic: k.Now, Boottime: func() uint64 { return uint64(k.Now()) }, Clock: func() time.Time { return time.Unix(0, 0) }}
 	policy, err := rules.Load("", false, c)
-	require.NoError(tb, err)
-	h := Host{Clock: c, Proc: procfs.FS(tb.TempDir()), Manager: &system.Manager{}}
-	s := h.build(parts{kernel: k, self: tracer.Identity{PID: 1}, audit: new(access.AuditLog), rules: policy, commands: tb.TempDir() + "/commands.json", log: zerolog.Nop()}, Options{})
+	require.NoError(t, err)
+	h := Host{Clock: c, Proc: procfs.FS(t.TempDir()), Manager: &system.Manager{}}
+	s := h.build(parts{kernel: k, self: tracer.Identity{PID: 1}, audit: new(access.AuditLog), rules: policy, commands: t.TempDir() + "/commands.json", log: zerolog.Nop()}, Options{})
 	ctx, cancel := context.WithCancel(context.Background())
 	go s.Registry.Run(ctx)
-	tb.Cleanup(func() { cancel(); <-s.Registry.Done() })
+	t.Cleanup(func() { cancel(); <-s.Registry.Done() })
 	root := k.Proc(100).Identity
 	pid, now := uint32(1000), uint64(k.Now())
 	events := make([]tracer.Event, 0, 768)
@@ -66,16 +66,4 @@ func TestApplyAllocates(t *testing.T) {
 		}
 	})
 	require.NoError(t, err)
-}
-
-func BenchmarkApply(b *testing.B) {
-	r, batch := forks(b)
-	b.ReportAllocs()
-	events := 0
-	for b.Loop() {
-		ev := batch()
-		require.NoError(b, r.Update(func(tx registry.Tx) { tx.Apply(ev) }))
-		events += len(ev)
-	}
-	b.ReportMetric(float64(events)/b.Elapsed().Seconds(), "events/s")
 }

@@ -132,37 +132,20 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// usual are the most frequent events.
-func usual() map[string][]byte {
-	return map[string][]byte{
+func TestDecodeAllocatesNothing(t *testing.T) {
+	var ev Event
+	for name, raw := range map[string][]byte{
 		"birth":    bytesOf(bpf.LineageEventBirth{H: header(EventBirth)}),
 		"exec":     execRecord("/usr/bin/x", "x\x00-a\x00-b\x00"),
 		"exit":     bytesOf(bpf.LineageEventExit{H: header(EventExit)}),
 		"reaped":   bytesOf(bpf.LineageEventReaped{H: header(EventReaped)}),
 		"reparent": bytesOf(bpf.LineageEventReparent{H: header(EventReparent)}),
-	}
-}
-
-func TestDecodeAllocatesNothing(t *testing.T) {
-	var ev Event
-	for name, raw := range usual() {
+	} {
 		if n := testing.AllocsPerRun(100, func() {
 			require.NoError(t, decode(raw, &ev))
 		}); n != 0 {
 			t.Errorf("%s: %v allocations", name, n)
 		}
-	}
-}
-
-func BenchmarkDecode(b *testing.B) {
-	for name, raw := range usual() {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			var ev Event
-			for b.Loop() {
-				require.NoError(b, decode(raw, &ev))
-			}
-		})
 	}
 }
 

@@ -115,9 +115,7 @@ func TestProcess(t *testing.T) {
 }
 
 func TestRefs(t *testing.T) {
-	if got := ID(Ref(id(3))); got != id(3) {
-		t.Error(got)
-	}
+	require.Equal(t, ID(Ref(id(3))), id(3))
 	if r := RefOrNil(lineage.ID{}); r != nil {
 		t.Error(r)
 	}

@@ -81,33 +81,6 @@ func TestEvents(t *testing.T) {
 	})
 }
 
-// TestEventsAreFiltered: no reader sees events that it may not read, and gaps in seq
-// are not a loss.
-func TestEventsAreFiltered(t *testing.T) {
-	w := daemontest.New(t)
-	w.Session("user", 100, api.NewSession{})
-	w.Session("else", 101, api.NewSession{})
-	w.Fork(100, 110, 1000, "lngtest-agent")
-	w.Fork(110, 111, 1000, "lngtest-sub")
-	daemontest.Into[api.Session](w.Do("110", "POST", "/v1/sessions", api.NewSession{Root: api.Ref{PID: 111}}), http.StatusCreated)
-	streams := map[string]*daemontest.Events{}
-	for _, who := range []string{"root", "reader", "user", "else", "100", "111"} {
-		streams[who] = w.Events(who, "?type=fork")
-	}
-	w.K.Fork(100, 120, "lngtest-a")
-	w.K.Fork(101, 121, "lngtest-b")
-	w.K.Fork(111, 122, "lngtest-c")
-	w.K.Fork(100, 123, "lngtest-d")
-	w.K.Fork(101, 124, "lngtest-e")
-	w.K.Fork(111, 125, "lngtest-f")
-	streams["root"].Want("fork 120", "fork 121", "fork 122", "fork 123", "fork 124", "fork 125")
-	streams["reader"].Want("fork 120", "fork 121", "fork 122")
-	streams["user"].Want("fork 120", "fork 122", "fork 123", "fork 125")
-	streams["else"].Want("fork 121", "fork 124")
-	streams["100"].Want("fork 120", "fork 122", "fork 123", "fork 125")
-	streams["111"].Want("fork 122", "fork 125")
-}
-
 func TestEventsRefused(t *testing.T) {
 	w := daemontest.New(t)
 	s := w.Session("user", 100, api.NewSession{})

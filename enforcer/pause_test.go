@@ -36,9 +36,7 @@ func TestPause(t *testing.T) {
 			if wait < 0 || len(over) > 0 {
 				t.Fatalf("wait %v, over %+v", wait, over)
 			}
-			if n := e.Running(id); n != 1 {
-				t.Fatalf("%d running", n)
-			}
+			require.Equal(t, e.Running(id), 1)
 			k.Advance(wait)
 		}
 		if !k.Proc(101).Stopped {

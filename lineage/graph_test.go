@@ -331,31 +331,6 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// T11: every order of these events leads to the same graph.
-func TestEveryOrderConverges(t *testing.T) {
-	events := []Event{
-		root(10, 9, 1, 100), execs(10, 110, "agent", "a"),
-		fork(20, 10, 200), fork(30, 20, 300),
-		exit(20, 310), reparent(30, 20, 1, 311), reaped(20, 312),
-	}
-	want := dump(graph(events...))
-	permute(events, func(order []Event) {
-		if t.Failed() {
-			return
-		}
-		if got := dump(graph(order...)); got != want {
-			t.Errorf("got\n%s\nwant\n%s\norder %v", got, want, order)
-		}
-		twice := graph(order...)
-		for i := range order {
-			twice.Apply(&order[i])
-		}
-		if got := dump(twice); got != want {
-			t.Errorf("twice: got\n%s\nwant\n%s\norder %v", got, want, order)
-		}
-	})
-}
-
 func permute(events []Event, visit func([]Event)) {
 	var rec func(int)
 	rec = func(k int) {

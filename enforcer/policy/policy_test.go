@@ -249,22 +249,6 @@ func same(t *testing.T, a, b *Policy) {
 	}
 }
 
-func TestRoundTrip(t *testing.T) {
-	for _, text := range []string{
-		"",
-		"mode: enforce\ndefaults: {grace: 90s, max_rss: 1536MiB, idle: 2h}\nredact: ['--api-key[= ]\\S+', \"a'b\"]\n",
-		"protect:\n  - {name: a, match: {comm: [x, y], argv: '^-v$', uid: [ci, 1001], cgroup: /a/**, parent: {exe: /bin/*}}, reason: 'a: b'}\n",
-		"brokers:\n  shared:\n    - {name: a.b, match: {comm: A, exe: /bin/a}}\n    - {name: c, match: {exe: /bin/c}, end: never}\n",
-	} {
-		p := parse(t, text)
-		q, err := Parse("again", fileOf(p))
-		if err != nil {
-			t.Fatalf("%v: %s", err, fileOf(p))
-		}
-		same(t, p, q)
-	}
-}
-
 func TestSuggest(t *testing.T) {
 	known := []string{"grace", "max_rss", "max_lifetime"}
 	for word, want := range map[string]string{
@@ -314,6 +298,14 @@ func FuzzParse(f *testing.F) {
 			require.NoError(f, err)
 			f.Add(data)
 		}
+	}
+	for _, text := range []string{
+		"",
+		"mode: enforce\ndefaults: {grace: 90s, max_rss: 1536MiB, idle: 2h}\nredact: ['--api-key[= ]\\S+', \"a'b\"]\n",
+		"protect:\n  - {name: a, match: {comm: [x, y], argv: '^-v$', uid: [ci, 1001], cgroup: /a/**, parent: {exe: /bin/*}}, reason: 'a: b'}\n",
+		"brokers:\n  shared:\n    - {name: a.b, match: {comm: A, exe: /bin/a}}\n    - {name: c, match: {exe: /bin/c}, end: never}\n",
+	} {
+		f.Add([]byte("version: 1\n" + text))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		p, err := Parse("f", data)

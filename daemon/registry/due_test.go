@@ -91,7 +91,5 @@ func TestAwake(t *testing.T) {
 		t.Errorf("without a session: %d of %d periods", n, 1+10*system.LooksApart)
 	}
 	require.NoError(t, o.Update(func(Tx) { session(t, o, k, 100) }))
-	if n := periods(20); n != 20 {
-		t.Errorf("with a session: %d of 20 periods", n)
-	}
+	require.Equal(t, periods(20), 20)
 }

@@ -85,9 +85,7 @@ func TestDoubtsAreBounded(t *testing.T) {
 		changes[i] = lineage.Change{Kind: lineage.Found, ID: lineage.ID{PID: uint32(i + 1), Start: 1}, Session: s.info.ID}
 	}
 	o.looks.repaired(&Resync{}, 10, changes)
-	if len(o.doubts.all) != maxDoubts {
-		t.Errorf("%d doubts", len(o.doubts.all))
-	}
+	require.Equal(t, len(o.doubts.all), maxDoubts)
 	if o.looks.settleDoubts(); lost != 3 {
 		t.Errorf("%d reported as lost", lost)
 	}

@@ -4,18 +4,15 @@ package registry_test
 
 import (
 	"fmt"
-	"os"
 	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
-	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/lineage"
-	"github.com/lineage-ebpf/lineage/tracer"
 )
 
 // heap is what the daemon has besides its graph, in KiB.
@@ -78,53 +75,5 @@ func TestMemoryOfAUser(t *testing.T) {
 	// in the kernel of the test; and what the graph has forgotten but a receipt names.
 	if filled > 100<<10 || ended > 160<<10 {
 		t.Errorf("60 sessions take %d KiB, ended %d KiB", filled, ended)
-	}
-}
-
-// TestMemoryIsBack: of hundreds of sessions that held 500 lock files with paths of 4 KiB each, and their receipts, nothing is left on the heap
-// once later sessions have taken their places.
-func TestMemoryIsBack(t *testing.T) {
-	w := daemontest.New(t)
-	files := w.Host.Proc.Path(1, "fd")
-	require.NoError(t, os.MkdirAll(files, 0o700))
-	for n := range 500 {
-		require.NoError(t, os.Symlink(fmt.Sprintf("/%04d%s.lock", n, strings.Repeat("x", 4000)), fmt.Sprint(files, "/", n)))
-	}
-	w.File(1, "../locks", "")
-	pid := uint32(daemontest.Self)
-	small := func() { // as many sessions, processes and events as are kept
-		for range registry.MaxEnded {
-			pid++
-			root := w.K.Add(pid, 1, "lngtest")
-			require.NoError(t, w.Service.Registry.Update(func(tx registry.Tx) {
-				_, err := tx.Create(tracer.SessionSpec{Root: root.Identity, UID: 1000})
-				require.NoError(t, err)
-			}))
-			for range history.RingSize / 2 / registry.MaxEnded {
-				pid++
-				w.K.Fork(root.PID, pid, "lngtest")
-				w.K.Exit(pid, 0)
-			}
-			w.K.Exit(root.PID, 0)
-		}
-		w.K.AllRead()
-		w.Until(func() bool { return w.Service.Count() == 0 })
-	}
-	small()
-	before := heap(w)
-	for range 200 {
-		pid++
-		s := w.Session("user", pid, api.NewSession{GraceMS: daemontest.MS(0)})
-		w.File(pid, "task/no", "")
-		require.NoError(t, os.Symlink("../1/fd", w.Host.Proc.Path(pid, "fd")))
-		w.Do("user", "POST", "/v1/sessions/"+s.ID+"/plan", nil) // has time to read all of them
-		w.End("user", s.ID)
-	}
-	ended := heap(w) - before
-	small()
-	// What tests before this one have left running also allocates.
-	w.Until(func() bool { return heap(w)-before < ended/2 })
-	if ended < 8<<10 {
-		t.Errorf("200 sessions take only %d KiB when they have ended", ended)
 	}
 }

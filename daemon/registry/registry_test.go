@@ -27,9 +27,7 @@ func TestDoubtsThatSettle(t *testing.T) {
 	o.looks.repaired(&Resync{}, 10, o.graph.Resync(10, []lineage.Seen{{
 		ID: birth.Process, Session: birth.Session, Evidence: lineage.Fork, Creator: birth.Creator,
 	}}))
-	if len(o.doubts.all) != 1 {
-		t.Errorf("%d doubts", len(o.doubts.all))
-	}
+	require.Equal(t, len(o.doubts.all), 1)
 	ev := eventOf(&birth)
 	o.graph.Apply(&ev)
 	if o.looks.settleDoubts(); reported != 0 {

@@ -11,6 +11,8 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 func TestMain(m *testing.M) { os.Exit(daemontest.Main(m)) }
@@ -111,59 +113,37 @@ func TestResyncCauses(t *testing.T) {
 	}
 }
 
-// TestSkippedPrograms: a program that the kernel skipped may have missed a birth, which
-// is reported; not where a second one sees what the first misses.
-func TestSkippedPrograms(t *testing.T) {
-	for _, twice := range []bool{false, true} {
-		w := daemontest.New(t)
-		w.K.Feature.SecondWriters = twice
-		w.Session("user", 100, api.NewSession{})
-		w.K.Add(101, 100, "lngtest-missed")
-		w.K.Miss("fork_birth")
-		if r := w.Resync(registry.CauseNone); r.Cause != registry.CauseMisses {
-			t.Fatalf("cause %q", r.Cause)
-		}
-		if w.Degraded("births may have been missed") == twice {
-			t.Errorf("second writers %v: degraded %q", twice, w.Status().Degraded)
-		}
-		if member := w.K.Proc(101).Session != 0; member == twice {
-			t.Errorf("second writers %v: the child whose birth was skipped is a member: %v", twice, member)
-		}
-	}
-}
-
-// TestRefused: an agent for which there was no session degrades the daemon.
-func TestRefused(t *testing.T) {
-	w := daemontest.New(t)
-	for _, counted := range []bool{false, true} {
-		if counted {
-			w.K.Count("agent_refused", 1)
-		}
-		w.Resync(registry.CauseNone)
-		if w.Degraded("agents started without a session") != counted {
-			t.Errorf("counted: %v, degraded %q", counted, w.Status().Degraded)
-		}
-	}
-}
-
-// TestNoRoomBelowLevel3: a child that could not be entered is searched for where no hook kills it,
-// and what is said of it depends on that.
-func TestNoRoomBelowLevel3(t *testing.T) {
-	for level, want := range map[int]string{2: "killed if they were found, because", 3: "killed at birth, because"} {
-		w := daemontest.New(t)
-		w.K.Feature.Level = level
-		w.Session("user", 100, api.NewSession{})
-		w.K.Add(101, 100, "lngtest-room")
-		w.K.Count("enter_failed", 1)
-		if r := w.Resync(registry.CauseNone); r.Cause != registry.CauseBirths {
-			t.Fatalf("cause %q", r.Cause)
-		}
-		if found := w.K.Proc(101).Session != 0; found != (level < 3) {
-			t.Errorf("level %d: the child was searched for: %v", level, found)
-		}
-		if !w.Degraded(want) {
-			t.Errorf("level %d: degraded %q", level, w.Status().Degraded)
-		}
+// TestMissed: what the kernel side counts degrades the daemon, and has a child without an entry searched for: one whose birth
+// a skipped program may have missed, unless a second one sees what the first misses, and one without room where no hook kills it.
+func TestMissed(t *testing.T) {
+	skipped := func(k *kerneltest.Kernel) { k.Miss("fork_birth") }
+	noRoom := func(k *kerneltest.Kernel) { k.Count("enter_failed", 1) }
+	refused := func(k *kerneltest.Kernel) { k.Count("agent_refused", 1) }
+	for name, c := range map[string]struct {
+		level       int
+		twice       bool
+		count       func(*kerneltest.Kernel)
+		cause       registry.Cause
+		found, said bool
+		what        string
+	}{
+		"a skipped program":       {4, false, skipped, registry.CauseMisses, true, true, "births may have been missed"},
+		"one of two":              {4, true, skipped, registry.CauseMisses, false, false, "births may have been missed"},
+		"no room, below level 3":  {2, false, noRoom, registry.CauseBirths, true, true, "killed if they were found, because"},
+		"no room":                 {3, false, noRoom, registry.CauseBirths, false, true, "killed at birth, because"},
+		"no session for an agent": {4, false, refused, registry.CauseNone, false, true, "agents started without a session"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := daemontest.New(t)
+			w.K.Feature.Level, w.K.Feature.SecondWriters = c.level, c.twice
+			w.Session("user", 100, api.NewSession{})
+			w.K.Add(101, 100, "lngtest-missed")
+			c.count(w.K)
+			require.Equal(t, w.Resync(registry.CauseNone).Cause, c.cause)
+			if found := w.K.Proc(101).Session != 0; found != c.found || w.Degraded(c.what) != c.said {
+				t.Errorf("the child was found: %v, degraded %q", found, w.Status().Degraded)
+			}
+		})
 	}
 }
 

@@ -32,9 +32,7 @@ func TestLetGoOutOfOrder(t *testing.T) {
 		require.NoError(t, err)
 		o.view().Refresh(inner)
 	}
-	if inner.info.Parent != outer.info.ID {
-		t.Fatalf("nested in %v, want %v", inner.info.Parent, outer.info.ID)
-	}
+	require.Equal(t, inner.info.Parent, outer.info.ID)
 	Tx{o.view()}.LetGo(inner.info.ID)
 	Tx{o.view()}.LetGo(middle.info.ID)
 	if family := o.view().Family(outer.info.ID); len(family) != 1 {

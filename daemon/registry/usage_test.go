@@ -56,7 +56,5 @@ func TestUsage(t *testing.T) {
 	want("over", 10*time.Second, 0)
 	k.Edit(100, func(p *kerneltest.Proc) { p.Dead, p.Zombie = true, true })
 	look()
-	if d := o.view().Document(s, access.Caller{}); d.CPUSeconds != 10 {
-		t.Errorf("a look later: %v s", d.CPUSeconds)
-	}
+	require.Equal(t, o.view().Document(s, access.Caller{}).CPUSeconds, 10)
 }

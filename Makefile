@@ -27,6 +27,9 @@ CFLAGS   := -O2 -Wall -Wextra -Werror
 PRIVATE := testdata/bpffs.sh
 GOTEST  := testdata/gotest.sh
 
+# The packages of both modules: ./... has none of module api.
+EVERY := github.com/lineage-ebpf/lineage/...
+
 # One package's tests run at a time, while those of others are built. lint has go vet.
 ALONE := -vet off -exec 'flock -o $(CURDIR)/bin/test.lock'
 
@@ -193,12 +196,12 @@ endef
 ## test: everything, as root, on this kernel; sets up what it needs
 test: deps build programs
 	@rm -f bin/test.log
-	$(PRIVATE) $(GOTEST) $(ALONE) -timeout 30m ./...
+	$(PRIVATE) $(GOTEST) $(ALONE) -timeout 30m $(EVERY)
 	$(GOTEST) -run TestTopPanics ./cmd/lineage
 	@$(MAKE) test-e2e test-library test-timeout test-recipes test-escapes test-install test-alerts leftovers
 	@$(GOTEST) --counts
 
-# Without LNGTEST, as in go test ./..., the tests of these targets are skipped.
+# Without LNGTEST, as in test-unit, the tests of these targets are skipped.
 test-e2e test-export test-link test-agents test-fleet test-library test-timeout test-brokers test-image test-recipes test-escapes test-install test-packages test-systemd: export LNGTEST = 1
 
 ## model: search the model of the protocol (internal/protocol) in its larger sizes (1 h, 4 GB); STATES=60000000, RUN=keeps
@@ -230,11 +233,11 @@ fresh:
 
 ## test-unit: what needs no root
 test-unit:
-	go test ./...
+	go test $(EVERY)
 
 ## test-race: the packages' tests under the race detector, as root
 test-race:
-	$(PRIVATE) $(GOTEST) -race -p 1 -timeout 30m ./...
+	$(PRIVATE) $(GOTEST) -race -p 1 -timeout 30m $(EVERY)
 
 ## test-reverse: the daemon's tests with the hooks of its features attached in reverse, as no feature may depend on the order
 test-reverse:
@@ -443,8 +446,9 @@ lint: programs
 	test -z "$$(git ls-files '*testdata/*.go' | tee -a /dev/stderr)" # ./... does not see testdata
 	go vet -tags man ./cmd/lineage
 	GOOS=linux GOARCH=arm64 go vet ./bpf ./tracer/... ./cmd/lineage/urgent
-	GOOS=darwin go vet ./api/... ./lineage ./tracer ./tui/... ./daemon/document
-	.cache/bin/$(GOLANGCI) run ./...
+	GOOS=darwin go vet -C api ./...
+	GOOS=darwin go vet ./lineage ./tracer ./tui/... ./daemon/document
+	for module in . api; do (cd $$module && $(CURDIR)/.cache/bin/$(GOLANGCI) run ./...); done
 	clang-format-19 --dry-run -Werror $$(git ls-files '*.c' '*.h')
 	shellcheck -x .ci/run $$(git ls-files '*.sh')
 	.cache/bin/$(ACTIONLINT)

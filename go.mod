@@ -15,6 +15,7 @@ require (
 	github.com/creack/pty v1.1.24
 	github.com/getkin/kin-openapi v0.152.0
 	github.com/hiddeco/sshsig v0.2.0
+	github.com/lineage-ebpf/lineage/api v0.0.0
 	github.com/nats-io/nats.go v1.55.0
 	github.com/nats-io/nkeys v0.4.16
 	github.com/prometheus/client_golang v1.23.2
@@ -87,5 +88,9 @@ require (
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.11.0 // indirect
 )
+
+// It requires nothing, so that a program that imports it gets none of the above. A go.work would have
+// to take in internal/nats and internal/cri, which raise the versions here.
+replace github.com/lineage-ebpf/lineage/api => ./api
 
 tool github.com/cilium/ebpf/cmd/bpf2go

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lineage-ebpf/lineage/internal/require"
+	"github.com/lineage-ebpf/lineage/api/internal/require"
 )
 
 // TestCommandTimes: a time whose year has five digits in UTC, or is before year 0, is refused.

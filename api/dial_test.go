@@ -8,12 +8,12 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"sync/atomic"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/lineage-ebpf/lineage/internal/require"
+	"github.com/lineage-ebpf/lineage/api/internal/require"
 )
 
 // TestDialCrowded: Dial waits for a daemon that accepts slowly.
@@ -47,13 +47,13 @@ func TestDialCrowded(t *testing.T) {
 // TestIdleClient: a client that sends no request does not stay connected for long.
 func TestIdleClient(t *testing.T) {
 	socket, ln := listen(t)
-	var open atomic.Int64
+	var open sync.WaitGroup
 	srv := &http.Server{Handler: daemon(http.NotFound), ConnState: func(_ net.Conn, s http.ConnState) {
 		switch s {
 		case http.StateNew:
 			open.Add(1)
 		case http.StateClosed:
-			open.Add(-1)
+			open.Done()
 		}
 	}}
 	go srv.Serve(ln)
@@ -61,7 +61,7 @@ func TestIdleClient(t *testing.T) {
 	c, err := Dial(t.Context(), socket)
 	require.NoError(t, err)
 	defer c.Close()
-	require.Eventually(t, "the client hangs up", func() bool { return open.Load() == 0 })
+	open.Wait() // until the client hangs up
 	_, err = c.Version(t.Context())
 	require.NoError(t, err)
 }

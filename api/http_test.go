@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lineage-ebpf/lineage/internal/require"
+	"github.com/lineage-ebpf/lineage/api/internal/require"
 )
 
 // serve runs h on a unix socket and gives the socket's path.

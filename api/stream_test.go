@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lineage-ebpf/lineage/internal/require"
+	"github.com/lineage-ebpf/lineage/api/internal/require"
 )
 
 const endLine = `{"kind":"end","reason":"session_over"}` + "\n"

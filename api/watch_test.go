@@ -1,11 +1,10 @@
 package api
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"testing"
-
-	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 func TestWatch(t *testing.T) {
@@ -24,5 +23,7 @@ func TestWatch(t *testing.T) {
 		t.Errorf("%v %v %v", kinds, gone, err)
 	}
 	broken := dial(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"kind":"snapshot"}`+"\n") })
-	require.ErrorIs(t, broken.Watch(t.Context(), WatchQuery{}, func(*Frame) error { return nil }), ErrNoEnd, "without an end")
+	if err := broken.Watch(t.Context(), WatchQuery{}, func(*Frame) error { return nil }); !errors.Is(err, ErrNoEnd) {
+		t.Errorf("%v, want %v", err, ErrNoEnd)
+	}
 }

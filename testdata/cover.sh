@@ -25,5 +25,5 @@ while read -r package dir files; do
 		failed=1
 	fi
 	printf '%3d%% of %5d lines  %s%s\n' "$part" "$lines" "$path" "$verdict"
-done < <(go list -f '{{if .GoFiles}}{{.ImportPath}} {{.Dir}} {{join .GoFiles " "}}{{end}}' "${@:-./...}")
+done < <(go list -f '{{if .GoFiles}}{{.ImportPath}} {{.Dir}} {{join .GoFiles " "}}{{end}}' "${@:-$module/...}")
 exit $failed

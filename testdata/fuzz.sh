@@ -1,5 +1,5 @@
 #!/bin/bash
-# fuzz.sh: the fuzz targets of the module whose names match FUZZ (default all),
+# fuzz.sh: the fuzz targets whose names match FUZZ (default all),
 # for FUZZTIME each (default 20s), one after the other. What go finds is in that
 # package's testdata/fuzz.
 set -euo pipefail
@@ -22,7 +22,7 @@ while IFS=: read -r file name; do
 	printf '%s %s\n' "$(dirname "$file")" "$name"
 	# What is interesting is made small for a second, not for go's minute: some
 	# targets run few times a second, and the time is for new inputs.
-	go test "$(dirname "$file")" -run '^$' -fuzz "^$name\$" -fuzztime "${FUZZTIME:-20s}" -fuzzminimizetime 1s 2>&1 | tee "$log" ||
+	go test -C "$(dirname "$file")" -run '^$' -fuzz "^$name\$" -fuzztime "${FUZZTIME:-20s}" -fuzzminimizetime 1s 2>&1 | tee "$log" ||
 		out_of_time || failed=1
 done < <(grep -rHoP --include='*_test.go' '^func \KFuzz\w+' ./* | sort)
 exit $failed

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/internal/require"
+	"github.com/lineage-ebpf/lineage/api/internal/require"
 )
 
 // A chain runs from the root down, and each process has what it ran when it created the

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/internal/require"
+	"github.com/lineage-ebpf/lineage/api/internal/require"
 )
 
 // Many processes of which the same is said share a row. Rows that are too many are counted, but those that are left have one each.

@@ -20,8 +20,8 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/internal/require"
 	"github.com/lineage-ebpf/lineage/api/run"
-	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // stub is as much of lineage as the package uses, without ending what the command leaves: the
@@ -69,7 +69,7 @@ func TestOutput(t *testing.T) {
 		t.Errorf("report: %+v", r)
 	}
 	_, err = cmd.Session()
-	require.ErrorIs(t, err, run.ErrNoSession, "session")
+	require.Equal(t, err, run.ErrNoSession)
 	if both, err := command(t, t.Context(), "echo out; echo err >&2").CombinedOutput(); err != nil || string(both) != "out\nerr\n" {
 		t.Errorf("combined output %q, error %v", both, err)
 	}

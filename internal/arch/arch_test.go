@@ -19,6 +19,7 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
+// module is the path of the root module, and of module api a prefix.
 const module = "github.com/lineage-ebpf/lineage"
 
 // The limits. Generated code and tests are not measured.
@@ -106,7 +107,7 @@ func short(path string) (string, bool) { return strings.CutPrefix(path, module+"
 
 func packages(t *testing.T) (all []pkg) {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,Doc,GoFiles,Imports", "./...")
+	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,Doc,GoFiles,Imports", module+"/...")
 	cmd.Dir, cmd.Env = "../..", append(cmd.Environ(), "GOOS=linux", "GOARCH=amd64", "CGO_ENABLED=0")
 	out, err := cmd.Output()
 	require.NoError(t, err)

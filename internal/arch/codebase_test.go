@@ -20,12 +20,15 @@ var update = flag.Bool("update", false, "write the table of docs/CODEBASE.md")
 // TestCodebase: the table of docs/CODEBASE.md has the first sentence of each package's
 // documentation, and a package imports only packages below it. Tests and tools have no row.
 func TestCodebase(t *testing.T) {
-	apart := regexp.MustCompile(`^internal/|/simulation$|test$`)
+	apart := regexp.MustCompile(`(^|/)internal/|/simulation$|test$`)
 	product := slices.DeleteFunc(packages(t), func(p pkg) bool {
 		if p.Doc == "" {
 			t.Errorf("%s has no documentation", p.ImportPath)
 		}
 		return apart.MatchString(p.ImportPath)
+	})
+	slices.SortFunc(product, func(a, b pkg) int {
+		return slices.Compare(strings.Split(a.ImportPath, "/"), strings.Split(b.ImportPath, "/"))
 	})
 	subject := regexp.MustCompile(`^((Package|Command) [a-z0-9]+|\S+) (is )?`)
 	table := page.NewTable("package", "in one sentence")

@@ -17,7 +17,6 @@ func TestLinked(t *testing.T) {
 		"./cmd/lineage-mcp":    {"github.com/nats-io/", module + "/daemon", module + "/tracer", module + "/enforcer", module + "/bpf", "github.com/cilium/ebpf"},
 		"./cmd/lineage-export": {"github.com/nats-io/nats-server", module + "/daemon", module + "/tracer", module + "/bpf", "github.com/cilium/ebpf", "google.golang.org/grpc"},
 		"./cmd/lineage-link":   {"github.com/nats-io/nats-server", "go.opentelemetry.io/", module + "/daemon", module + "/tracer", module + "/bpf", "github.com/cilium/ebpf", module + "/cmd/lineage-export"},
-		"./api/run":            {"github.com/", "golang.org/x/"}, // except our own
 	} {
 		cmd := exec.Command("go", "list", "-deps", binary)
 		cmd.Dir, cmd.Env = "../..", append(cmd.Environ(), "GOOS=linux", "CGO_ENABLED=0")
@@ -25,12 +24,20 @@ func TestLinked(t *testing.T) {
 		require.NoError(t, err)
 		for dep := range strings.FieldsSeq(string(out)) {
 			for _, prefix := range without {
-				ours := dep == module+"/api" || dep == module+"/api/run"
-				if strings.HasPrefix(dep, prefix) && !ours {
+				if strings.HasPrefix(dep, prefix) {
 					t.Errorf("%s links %s", binary, dep)
 				}
 			}
 		}
+	}
+}
+
+// TestModule: module api, with its tests, needs no other: a program that imports it gets none.
+func TestModule(t *testing.T) {
+	cmd := exec.Command("go", "list", "-deps", "-test", "./...")
+	cmd.Dir = "../../api"
+	if out, err := cmd.CombinedOutput(); err != nil || strings.Contains(read(t, "api/go.mod"), "require") {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
 

@@ -57,7 +57,7 @@ func kindOf(path string) int {
 		return is("tests")
 	case goFile && fakeFile.MatchString(path):
 		return is("fakes")
-	case goFile && strings.HasPrefix(path, "internal/"):
+	case goFile && strings.Contains("/"+path, "/internal/"):
 		return is("tools")
 	case goFile:
 		return is("product")

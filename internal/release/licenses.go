@@ -71,6 +71,9 @@ func modules(binaries ...string) ([]linked, error) {
 		}
 		toolchain = info.GoVersion
 		for _, m := range info.Deps {
+			if m.Path == info.Main.Path+"/api" {
+				continue // of this repository
+			}
 			if m.Replace != nil {
 				return nil, fmt.Errorf("%s is replaced: not what its version says", m.Path)
 			}

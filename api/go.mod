@@ -1,0 +1,3 @@
+module github.com/lineage-ebpf/lineage/api
+
+go 1.26.0

@@ -54,7 +54,6 @@ export PREFIX DESTDIR FORCE PURGE
 # The kernels of the matrix: Debian's newest of each series.
 KERNELS  := 5.10 6.1 6.12 6.16 6.18 6.18-rt 7
 ARM_KERNELS := 6.18
-QUICK    := 6.1 7
 VM_TESTS := tracer enforcer daemon daemon/holdings daemon/status internal/e2e internal/e2e/escapes internal/e2e/brokers
 
 GOLANGCI := golangci-lint-v2.15.0
@@ -67,7 +66,7 @@ HERE  := $(shell PATH='$(PATH)' go env GOARCH)
 EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null || date +%s))
 
 .PHONY: help all build man completion install uninstall deb rpm dist release image test-packages test-fleet bin/NOTICES $(ARCHS:%=bin/%/lineage) programs generate deps deps-lint deps-generate test test-unit test-race test-reverse cover test-brokers test-image \
-	test-install test-alerts test-systemd test-e2e test-export test-link crowd test-library test-timeout coreutils test-agents test-recipes test-pictures test-e2e-long test-escapes vm test-kernels test-kernels-quick test-faults liveness leftovers escapes escapes-long compare compare-systemd \
+	test-install test-alerts test-systemd test-e2e test-export test-link crowd test-library test-timeout coreutils test-agents test-recipes test-pictures test-e2e-long test-escapes vm test-kernels test-faults liveness leftovers escapes escapes-long compare compare-systemd \
 	test-arm64 vm-arm64 lint docs docs-check demo site pictures fuzz fuzz-requests bench pairs idle fresh nightly bugs model simulate slices size size-update size-check clean fmt
 
 ## help: list the targets
@@ -379,12 +378,6 @@ test-kernels: vm
 	@mkdir -p bin/tests
 	for p in $(VM_TESTS); do CGO_ENABLED=0 go test -c -ldflags '-s -w' -o bin/tests/$${p//\//_}.test ./$$p; done
 	bin/matrix -j $(or $(JOBS),1) -kernel '$(KERNEL)' -cell '$(CELL)' -suite '$(SUITE)' -run '$(RUN)' $(if $(KVM),-kvm) $(MATRIX_FLAGS)
-
-## test-kernels-quick: few of them under one old and one new kernel
-test-kernels-quick: VM_TESTS = tracer internal/e2e
-test-kernels-quick: export KERNEL = $(QUICK)
-test-kernels-quick: export MATRIX_FLAGS = -quick
-test-kernels-quick: test-kernels
 
 ## test-arm64: whether sessions are kept and ended on arm64, in QEMU (10 min)
 test-arm64: export GOARCH = arm64

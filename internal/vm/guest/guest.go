@@ -35,10 +35,6 @@ type Job struct {
 	Args    []string
 	Env     []string
 	Timeout time.Duration
-	Hide    []string // directories that are empty for this job
-	// As in a container: root has no capabilities, and is in a PID namespace of its
-	// own.
-	NoCapabilities, PIDNamespace bool
 }
 
 // Port is the second serial port of this architecture's machine, as seen by the guest.

@@ -10,7 +10,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strconv"
 	"syscall"
 	"time"
 
@@ -18,8 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// enterArg distinguishes the init that is to become a job from the one that starts it:
-// either may be PID 1, each in its own namespace.
+// enterArg distinguishes the init that is to become a job from the one that starts it.
 const enterArg = "enter"
 
 // runJob runs a job until it ends or its time is over, and removes what it left.
@@ -65,13 +63,9 @@ func startAndWait(out *os.File, job *guest.Job) (code int, left []string, err er
 		left = sweep()
 		<-copied // all processes that held the pipe are dead
 	}()
-	flags := uintptr(unix.CLONE_NEWNS)
-	if job.PIDNamespace {
-		flags |= unix.CLONE_NEWPID
-	}
 	p, err := os.StartProcess("/init", []string{"init", enterArg, string(spec)}, &os.ProcAttr{
 		Files: []*os.File{in, w, w},
-		Sys:   &syscall.SysProcAttr{Cloneflags: flags, Setsid: true},
+		Sys:   &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS, Setsid: true},
 	})
 	if err != nil {
 		return 126, nil, fmt.Errorf("start %s: %w", job.Name, err)
@@ -129,7 +123,7 @@ func sweep() (left []string) {
 	}
 }
 
-// enter prepares the namespaces that a job was started in and becomes the job.
+// enter prepares the mount namespace that a job was started in and becomes the job.
 // It returns only on an error.
 func enter() error {
 	var job guest.Job
@@ -142,43 +136,9 @@ func enter() error {
 	if err := unix.Mount("bpf", "/sys/fs/bpf", "bpf", 0, "mode=700"); err != nil {
 		return fmt.Errorf("mount a bpffs: %w", err)
 	}
-	for _, dir := range job.Hide {
-		if err := unix.Mount("none", dir, "tmpfs", 0, ""); err != nil {
-			return fmt.Errorf("hide %s: %w", dir, err)
-		}
-	}
-	if job.PIDNamespace {
-		if err := unix.Mount("proc", "/proc", "proc", 0, ""); err != nil {
-			return fmt.Errorf("mount the namespace's proc: %w", err)
-		}
-	}
-	if job.NoCapabilities {
-		if err := dropCapabilities(); err != nil {
-			return err
-		}
-	}
 	if err := os.Chdir(job.Dir); err != nil {
 		return err
 	}
 	env := append([]string{"PATH=/bin:/usr/bin", "HOME=/tmp", "TERM=dumb", "NO_COLOR=1"}, job.Env...)
 	return fmt.Errorf("exec %s: %w", job.Args[0], unix.Exec(job.Args[0], job.Args, env))
-}
-
-// dropCapabilities leaves no capabilities to the program that is executed next: root
-// gets what is in the bounding set.
-func dropCapabilities() error {
-	last, err := os.ReadFile("/proc/sys/kernel/cap_last_cap")
-	if err != nil {
-		return err
-	}
-	n, err := strconv.Atoi(string(bytes.TrimSpace(last)))
-	if err != nil {
-		return fmt.Errorf("read cap_last_cap: %w", err)
-	}
-	for c := range n + 1 {
-		if err := unix.Prctl(unix.PR_CAPBSET_DROP, uintptr(c), 0, 0, 0); err != nil {
-			return fmt.Errorf("drop capability %d: %w", c, err)
-		}
-	}
-	return nil
 }

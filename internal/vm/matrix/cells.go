@@ -18,7 +18,6 @@ type cell struct {
 	why    string // why it is worth its time
 
 	suites []suite
-	quick  []suite // for every change; nil: this cell is not run then
 
 	arch   string // as Go calls it; "" is amd64
 	append string // added to the kernel's command line, instead of boot.LSM
@@ -101,11 +100,6 @@ func (s suite) bothSides() suite {
 // everything is what a kernel must pass in its usual configuration.
 var everything = []suite{verifier, basics, tracer, enforcer, daemon, holdings, selfcheck, e2e, escapes, containers}
 
-// few is what every change must pass.
-var few = []suite{
-	verifier, basics, e2e,
-}
-
 const (
 	withoutBPF      = "lsm=landlock,lockdown,yama,integrity,apparmor"
 	integrity       = boot.LSM + " lockdown=integrity"
@@ -117,7 +111,7 @@ const (
 var cells = []cell{
 	{name: "5.10", series: "5.10", suites: slices.Concat(everything, []suite{faults}),
 		why: "the oldest kernel with what tracking needs"},
-	{name: "6.1", series: "6.1", suites: slices.Concat(everything, []suite{faults}), quick: few,
+	{name: "6.1", series: "6.1", suites: slices.Concat(everything, []suite{faults}),
 		why: "Debian 12, and the newest without task iterators in BPF"},
 	{name: "6.12", series: "6.12", suites: everything,
 		why: "Debian 13, and the newest long-term kernel that cannot send signals from BPF"},
@@ -125,7 +119,7 @@ var cells = []cell{
 		why: "the first whose exit hook can end a session"},
 	{name: "6.18", series: "6.18", suites: everything,
 		why: "a long-term kernel with everything, its tracepoints not preemptible"},
-	{name: "7", series: "7", quick: few,
+	{name: "7", series: "7",
 		suites: []suite{verifier, basics, tracer.bothSides(), enforcer, daemon, holdings, selfcheck, e2e, escapes, containers},
 		why:    "the newest of Debian's backports; tracepoints are preemptible"},
 	{name: "6.18-rt", series: "6.18-rt", suites: []suite{verifier, basics, tracer, e2e}, cpus: 2,

@@ -23,10 +23,10 @@ import (
 )
 
 type options struct {
-	quick, kvm bool
-	update     bool           // write doctor's golden files
-	suites     *regexp.Regexp // nil: all
-	tests      string         // of the suites, instead of their own; the results are not kept
+	kvm    bool
+	update bool           // write doctor's golden files
+	suites *regexp.Regexp // nil: all
+	tests  string         // of the suites, instead of their own; the results are not kept
 }
 
 func main() {
@@ -43,7 +43,6 @@ func run() error {
 	suites := flag.String("suite", "", "only the suites that this expression matches; the others keep their results")
 	arch := flag.String("arch", "", "the cells of this architecture, as Go calls it, empty: amd64")
 	jobs := flag.Int("j", 1, "machines at a time")
-	flag.BoolVar(&o.quick, "quick", false, "the cells of every change, with fewer tests")
 	flag.BoolVar(&o.kvm, "kvm", false, "use KVM, do not emulate")
 	flag.BoolVar(&o.update, "update", false, "write what doctor prints as what is expected")
 	flag.StringVar(&o.tests, "run", "", "of the suites only the tests that this expression of go test matches; nothing is kept")
@@ -63,7 +62,7 @@ func run() error {
 	var chosen []*cell
 	for i := range cells {
 		c := &cells[i]
-		if c.arch == *arch && (!o.quick || c.quick != nil) && match.MatchString(c.name) && (*kernels == "" || slices.Contains(strings.Fields(*kernels), c.series)) {
+		if c.arch == *arch && match.MatchString(c.name) && (*kernels == "" || slices.Contains(strings.Fields(*kernels), c.series)) {
 			chosen = append(chosen, c)
 		}
 	}
@@ -99,7 +98,7 @@ func runAll(chosen []*cell, jobs int, o options) error {
 			if len(r.problems()) > 0 {
 				failed = append(failed, c.name)
 			}
-			if !o.quick && o.tests == "" && ctx.Err() == nil {
+			if o.tests == "" && ctx.Err() == nil {
 				if err := c.save(r); err != nil {
 					failed = append(failed, err.Error())
 				}
@@ -113,7 +112,7 @@ func runAll(chosen []*cell, jobs int, o options) error {
 	if len(failed) > 0 {
 		return fmt.Errorf("failed: %s", strings.Join(failed, ", "))
 	}
-	if o.quick || o.tests != "" {
+	if o.tests != "" {
 		return nil
 	}
 	return keepPages(true)

@@ -5,7 +5,6 @@ package main
 import (
 	"os"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -65,24 +64,10 @@ func TestUnexcused(t *testing.T) {
 	}
 }
 
-// A program that grew, is new or is gone is reported; a smaller one is not.
-func TestGrown(t *testing.T) {
-	got := grown(map[string]int{"a": 100, "b": 100, "c": 100, "d": 7}, map[string]int{"a": 120, "b": 121, "c": 3, "e": 9})
-	want := []string{
-		"b: 121 instructions verified, more than 20 % above the 100 in the results",
-		"d is not loaded any more",
-		"e: 9 instructions verified, and none in the results",
-	}
-	if !slices.Equal(got, want) {
-		t.Errorf("%q", got)
-	}
-}
-
 func TestReadEvents(t *testing.T) {
 	o, err := readEvents(strings.NewReader(`
 {"Action":"start"}
 {"Action":"run","Test":"TestA"}
-{"Action":"output","Test":"TestA","Output":"    a_test.go:7: figure: fork_birth: verified 123 instructions\n"}
 {"Action":"output","Test":"TestA","Output":"    a_test.go:8: figure: 3 storms, 4 forks\n"}
 {"Action":"output","Test":"TestA","Output":"    a_test.go:9: figure: opened in 3 s\n"}
 {"Action":"pass","Test":"TestA","Elapsed":1}
@@ -101,7 +86,6 @@ func TestReadEvents(t *testing.T) {
 		skips:    []skip{{"TestB", "level 2 is not enough"}},
 		failures: []string{"TestC/sub:\nc_test.go:1: it broke"},
 		figures:  []string{"3 storms, 4 forks"},
-		verified: map[string]int{"fork_birth": 123},
 	}
 	if !reflect.DeepEqual(o, want) {
 		t.Errorf("got  %+v\nwant %+v", o, want)
@@ -122,7 +106,7 @@ func TestReadTests(t *testing.T) {
 // judged returns what the matrix finds wrong with a machine.
 func judged(t *testing.T, c *cell, b *boot.Result) []string {
 	t.Helper()
-	r := &result{Release: "6.18.1", Verified: map[string]int{}}
+	r := &result{Release: "6.18.1"}
 	c.judge(r, b, []suite{tracer}, options{update: true})
 	return r.problems()
 }
@@ -255,7 +239,7 @@ func TestCells(t *testing.T) {
 			}
 			parts[s.name()] = true
 		}
-		for _, s := range append(c.quick, c.suites...) {
+		for _, s := range c.suites {
 			if !has(listed("VM_TESTS"), s.dir) || s.timeout < time.Minute {
 				t.Errorf("%s: %s is not built, or has no time", c.name, s.dir)
 			}

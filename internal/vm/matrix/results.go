@@ -18,10 +18,9 @@ type result struct {
 	Why      string
 	Release  string
 	Level    int
-	Missing  []string       `json:",omitempty"` // what is missing for the next level
-	Lacks    []string       `json:",omitempty"` // what doctor found missing
-	Verified map[string]int `json:",omitempty"` // instructions that the verifier visited, by program
-	Problems []string       `json:",omitempty"` // with the machine and with doctor's output, in the last run
+	Missing  []string `json:",omitempty"` // what is missing for the next level
+	Lacks    []string `json:",omitempty"` // what doctor found missing
+	Problems []string `json:",omitempty"` // with the machine and with doctor's output, in the last run
 	Suites   []suiteResult
 }
 
@@ -61,9 +60,6 @@ func (r *result) keep(c *cell, earlier *result) {
 		} else if i := slices.IndexFunc(earlier.Suites, named); i >= 0 {
 			r.Suites = append(r.Suites, earlier.Suites[i])
 		}
-	}
-	if len(r.Verified) == 0 {
-		r.Verified = earlier.Verified
 	}
 }
 

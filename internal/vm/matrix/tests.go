@@ -10,7 +10,6 @@ import (
 	"io"
 	"os/exec"
 	"regexp"
-	"strconv"
 	"strings"
 )
 
@@ -21,18 +20,16 @@ type skip struct{ Test, Reason string }
 type outcome struct {
 	passed, failed int
 	skips          []skip
-	failures       []string       // names, with what was printed
-	figures        []string       // measured by the tests
-	verified       map[string]int // instructions, by program
+	failures       []string // names, with what was printed
+	figures        []string // measured by the tests
 }
 
 // event is a line of go tool test2json.
 type event struct{ Action, Test, Output string }
 
 var (
-	logLine  = regexp.MustCompile(`^\s*\w+\.go:\d+: `)
-	verified = regexp.MustCompile(`figure: (\w+): verified (\d+) instructions`)
-	// Of the other figures only these do not depend on the machine's speed.
+	logLine = regexp.MustCompile(`^\s*\w+\.go:\d+: `)
+	// Of the figures only these do not depend on the machine's speed.
 	measured = regexp.MustCompile(`figure: (\d+ (storms|members|mixed sessions), .*)`)
 )
 
@@ -48,7 +45,7 @@ func readTests(output []byte) (outcome, error) {
 }
 
 func readEvents(r io.Reader) (outcome, error) {
-	o := outcome{verified: map[string]int{}}
+	var o outcome
 	printed := map[string]*strings.Builder{}
 	for d := json.NewDecoder(r); ; {
 		var e event
@@ -65,7 +62,9 @@ func readEvents(r io.Reader) (outcome, error) {
 		switch e.Action {
 		case "output":
 			printed[e.Test].WriteString(e.Output)
-			o.figure(e.Output)
+			if m := measured.FindStringSubmatch(e.Output); m != nil {
+				o.figures = append(o.figures, m[1])
+			}
 		case "pass":
 			if e.Test != "" {
 				o.passed++
@@ -80,16 +79,6 @@ func readEvents(r io.Reader) (outcome, error) {
 				o.failures = append(o.failures, e.Test+":\n"+tail(printed[e.Test].String(), 12))
 			}
 		}
-	}
-}
-
-func (o *outcome) figure(line string) {
-	if m := verified.FindStringSubmatch(line); m != nil {
-		o.verified[m[1]], _ = strconv.Atoi(m[2])
-		return
-	}
-	if m := measured.FindStringSubmatch(line); m != nil {
-		o.figures = append(o.figures, m[1])
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -16,70 +15,32 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// A crowded is what is ended at once: groups of members, and with a storm one that forks.
-type crowded struct {
-	groups, members int
-	storm           bool
-}
-
-// ended starts the groups, in a cgroup or without, and samples the time from the end's call to the end of
-// file on the pipes that all of a group hold.
-func (c crowded) ended(ctx context.Context, r *report, name string, cgroup int, made, end func(*worker) error) (took time.Duration, err error) {
-	var all []*worker
-	defer func() {
-		for _, w := range all {
-			w.stop()
-		}
-	}()
-	for range c.groups {
-		w, err := start(ctx, cgroup, "crowd")
-		if err != nil {
-			return 0, err
-		}
-		all = append(all, w)
-		if err := errors.Join(made(w), w.grow(c.members-1)); err != nil {
-			return 0, err
-		}
+// ended starts a process with n-1 children, in a cgroup or without, and samples the time from the end's call to the
+// end of file on the pipe that all of them hold.
+func ended(ctx context.Context, r *report, name string, n, cgroup int, made func(*worker) error, end func() error) (took time.Duration, err error) {
+	w, err := start(ctx, cgroup, "crowd")
+	if err != nil {
+		return 0, err
 	}
-	if c.storm {
-		w, err := start(ctx, cgroup, "vforkstorm", "20000", "60")
-		if err != nil {
-			return 0, err
-		}
-		all = append(all, w)
-		if err := made(w); err != nil {
-			return 0, err
-		}
-		before, began := forks(), time.Now()
-		time.Sleep(300 * time.Millisecond) // of the storm
-		r.sample(name, 1, float64(forks()-before)/time.Since(began).Seconds(), "forks/s")
+	defer w.stop()
+	if err := errors.Join(made(w), w.grow(n-1)); err != nil {
+		return 0, err
 	}
 	gone, began := make(chan error, 1), time.Now()
 	go func() {
-		var errs []error
-		for _, w := range all {
-			errs = append(errs, w.gone())
-		}
+		err := w.gone()
 		took = time.Since(began)
-		gone <- errors.Join(errs...)
+		gone <- err
 	}()
-	if err := errors.Join(end(all[0]), <-gone); err != nil {
+	if err := errors.Join(end(), <-gone); err != nil {
 		return 0, err
 	}
 	r.took(name, took)
 	return took, nil
 }
 
-// forks are those of the host since it booted, threads included.
-func forks() (n uint64) {
-	text, _ := os.ReadFile("/proc/stat")
-	_, rest, _ := strings.Cut(string(text), "\nprocesses ")
-	_, _ = fmt.Sscan(rest, &n)
-	return n
-}
-
 // inCgroup is ended by the file that kills all in a cgroup.
-func (c crowded) inCgroup(ctx context.Context, r *report, name string) (took time.Duration, failed error) {
+func inCgroup(ctx context.Context, r *report, name string, n int) (took time.Duration, failed error) {
 	root := "/sys/fs/cgroup/unified"
 	if _, err := os.Stat(root); err != nil {
 		root = "/sys/fs/cgroup"
@@ -96,7 +57,7 @@ func (c crowded) inCgroup(ctx context.Context, r *report, name string) (took tim
 		return 0, err
 	}
 	defer unix.Close(fd)
-	return c.ended(ctx, r, name, fd, func(*worker) error { return nil }, func(*worker) error {
+	return ended(ctx, r, name, n, fd, func(*worker) error { return nil }, func() error {
 		return os.WriteFile(filepath.Join(dir, "cgroup.kill"), []byte("1"), 0)
 	})
 }
@@ -109,7 +70,7 @@ func kill(ctx context.Context, r *report) (failed error) {
 	}
 	defer func() { failed = errors.Join(failed, k.close()) }()
 	for _, n := range []int{1, 10, 100, 1000} {
-		rounds, c := 30, crowded{groups: 1, members: n}
+		rounds := 30
 		if n == 1000 {
 			rounds = 10
 		}
@@ -117,14 +78,14 @@ func kill(ctx context.Context, r *report) (failed error) {
 			name := fmt.Sprintf("Kill/members=%d/by=", n)
 			var id tracer.SessionID
 			made := func(w *worker) (err error) { id, err = k.session(w); return err }
-			end, err := c.ended(ctx, r, name+"end", -1, made, func(*worker) error { return k.End(id, tracer.CauseEnd, 0) })
+			end, err := ended(ctx, r, name+"end", n, -1, made, func() error { return k.End(id, tracer.CauseEnd, 0) })
 			if err == nil {
 				err = k.release(id)
 			}
 			if err != nil {
 				return fmt.Errorf("end of %d: %w", n, err)
 			}
-			cgroup, err := c.inCgroup(ctx, r, name+"cgroup.kill")
+			cgroup, err := inCgroup(ctx, r, name+"cgroup.kill", n)
 			if err != nil {
 				return fmt.Errorf("cgroup.kill of %d: %w", n, err)
 			}

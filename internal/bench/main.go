@@ -36,7 +36,6 @@ var parts = []part{
 	{"signals", signals, "", "", ""},
 	{"kill", kill, "Kill", "members", "ms"},
 	{"dead", dead, "Dead", "session", "ms"},
-	{"halt", halt, "Halt", "by", "ms"},
 	{"pass", pass, "Pass", "processes", "ms"},
 }
 
@@ -48,7 +47,7 @@ func main() {
 }
 
 func run() error {
-	only := flag.String("bench", "", "only the parts that this expression matches: hooks, signals, kill, dead, halt, pass")
+	only := flag.String("bench", "", "only the parts that this expression matches: hooks, signals, kill, dead, pass")
 	older := flag.String("old", "", "compare bin/lineage with this older binary, and nothing else")
 	pages := flag.Bool("page", false, "write the tables of what was measured into BENCHMARKS.md")
 	flag.Parse()

@@ -39,6 +39,5 @@ if (
 		exit
 	fi
 fi
-echo "fetch-qemu: no newer QEMU to be had from $codename-backports: staying with ${have:-none}" >&2
-[ -n "$have" ] || exit 1
-ln -sfn "$(command -v qemu-system-x86_64)" "$program"
+echo "fetch-qemu: no QEMU $enough or newer to be had from $codename-backports" >&2
+exit 1

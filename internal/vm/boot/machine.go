@@ -9,10 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -60,10 +58,6 @@ var boards = map[string]board{
 // Run boots the machine with an initramfs and waits until it ends. With ErrUnfinished
 // the result holds what there is.
 func (m *Machine) Run(ctx context.Context, initramfs []byte) (*Result, error) {
-	cpu, err := m.cpu()
-	if err != nil {
-		return nil, err
-	}
 	dir, err := os.MkdirTemp("", "lngtest-vm-")
 	if err != nil {
 		return nil, err
@@ -73,9 +67,9 @@ func (m *Machine) Run(ctx context.Context, initramfs []byte) (*Result, error) {
 	if err := os.WriteFile(initrd, initramfs, 0o600); err != nil {
 		return nil, err
 	}
-	accel := "tcg,thread=multi"
+	cpu, accel := "max", "tcg,thread=multi"
 	if m.KVM {
-		accel = "kvm"
+		cpu, accel = "host", "kvm"
 	}
 	args := []string{
 		"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
@@ -109,36 +103,4 @@ func (m *Machine) Run(ctx context.Context, initramfs []byte) (*Result, error) {
 		err = fmt.Errorf("%w: out of time after %v", err, r.Took.Round(time.Second))
 	}
 	return r, err
-}
-
-var version = regexp.MustCompile(`version (\d+)\.`)
-
-// cpu is the model to emulate. QEMU 7's emulation of the cmpxchg16b that the
-// allocator of Linux 6 uses corrupts the flags: the guest dies of double faults.
-// Linux 7 cannot make task storage without that instruction, and does not use it
-// there unlocked.
-func (m *Machine) cpu() (string, error) {
-	switch {
-	case m.KVM:
-		return "host", nil
-	case m.Arch != "":
-		return "max", nil
-	}
-	out, err := exec.Command(m.QEMU, "--version").Output()
-	if err != nil {
-		return "", fmt.Errorf("run %s --version: %w", m.QEMU, err)
-	}
-	v := version.FindSubmatch(out)
-	if v == nil {
-		return "", fmt.Errorf("%s has no version: %q", m.QEMU, out)
-	}
-	return cpuModel(string(v[1]), filepath.Base(filepath.Dir(m.Kernel))), nil
-}
-
-func cpuModel(qemu, release string) string {
-	major, _ := strconv.Atoi(qemu)
-	if kernel, _, _ := strings.Cut(release, "."); major < 8 && (kernel == "5" || kernel == "6") {
-		return "max,-cx16"
-	}
-	return "max"
 }

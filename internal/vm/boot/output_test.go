@@ -68,17 +68,3 @@ func TestComplaints(t *testing.T) {
 		t.Errorf("complaints: %q", got)
 	}
 }
-
-func TestCPUModel(t *testing.T) {
-	for _, c := range []struct{ qemu, release, want string }{
-		{"7", "5.10.0-46-cloud-amd64", "max,-cx16"},
-		{"7", "6.18.15+deb13-cloud-amd64", "max,-cx16"},
-		{"7", "7.2.12+deb13-cloud-amd64", "max"},
-		{"8", "6.1.0-56-cloud-amd64", "max"},
-		{"10", "6.1.0-56-cloud-amd64", "max"},
-	} {
-		if got := cpuModel(c.qemu, c.release); got != c.want {
-			t.Errorf("QEMU %s with %s: %s, want %s", c.qemu, c.release, got, c.want)
-		}
-	}
-}

@@ -43,7 +43,7 @@ var excuses = []struct {
 		func(c *cell, _ int) bool { return c.append == withoutBPF }},
 	{regexp.MustCompile(`^lineage: run: --signals session: the kernel`),
 		func(c *cell, _ int) bool { return c.series == "5.10" || c.series == "6.1" }},
-	// The results have the figures of each cell.
+	// Its numbers are of one kernel.
 	{regexp.MustCompile(`testdata/instructions.txt is of another`),
 		func(*cell, int) bool { return true }},
 	// make test has two CPUs and the sources.

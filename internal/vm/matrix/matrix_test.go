@@ -68,8 +68,6 @@ func TestReadEvents(t *testing.T) {
 	o, err := readEvents(strings.NewReader(`
 {"Action":"start"}
 {"Action":"run","Test":"TestA"}
-{"Action":"output","Test":"TestA","Output":"    a_test.go:8: figure: 3 storms, 4 forks\n"}
-{"Action":"output","Test":"TestA","Output":"    a_test.go:9: figure: opened in 3 s\n"}
 {"Action":"pass","Test":"TestA","Elapsed":1}
 {"Action":"run","Test":"TestB"}
 {"Action":"output","Test":"TestB","Output":"=== RUN   TestB\n"}
@@ -85,7 +83,6 @@ func TestReadEvents(t *testing.T) {
 		passed: 1, failed: 1,
 		skips:    []skip{{"TestB", "level 2 is not enough"}},
 		failures: []string{"TestC/sub:\nc_test.go:1: it broke"},
-		figures:  []string{"3 storms, 4 forks"},
 	}
 	if !reflect.DeepEqual(o, want) {
 		t.Errorf("got  %+v\nwant %+v", o, want)

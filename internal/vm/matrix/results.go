@@ -30,7 +30,6 @@ type suiteResult struct {
 	Passed, Failed int
 	Skips          []skip `json:",omitempty"`
 	Seconds        int
-	Figures        []string `json:",omitempty"`
 	Problems       []string `json:",omitempty"`
 }
 

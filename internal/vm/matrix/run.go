@@ -149,7 +149,7 @@ func (c *cell) judgeSuite(r *result, s suite, jobs map[string]boot.Job) suiteRes
 	case tests.passed+tests.failed == 0:
 		problem("nothing was tested:\n%s", tail(string(j.Output), 12))
 	}
-	sum.Passed, sum.Failed, sum.Skips, sum.Figures = tests.passed, tests.failed, tests.skips, tests.figures
+	sum.Passed, sum.Failed, sum.Skips = tests.passed, tests.failed, tests.skips
 	sum.Seconds = int(j.Took.Seconds())
 	return sum
 }

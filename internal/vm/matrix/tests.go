@@ -21,17 +21,12 @@ type outcome struct {
 	passed, failed int
 	skips          []skip
 	failures       []string // names, with what was printed
-	figures        []string // measured by the tests
 }
 
 // event is a line of go tool test2json.
 type event struct{ Action, Test, Output string }
 
-var (
-	logLine = regexp.MustCompile(`^\s*\w+\.go:\d+: `)
-	// Of the figures only these do not depend on the machine's speed.
-	measured = regexp.MustCompile(`figure: (\d+ (storms|members|mixed sessions), .*)`)
-)
+var logLine = regexp.MustCompile(`^\s*\w+\.go:\d+: `)
 
 // readTests reads what a test binary printed with -test.v=test2json.
 func readTests(output []byte) (outcome, error) {
@@ -62,9 +57,6 @@ func readEvents(r io.Reader) (outcome, error) {
 		switch e.Action {
 		case "output":
 			printed[e.Test].WriteString(e.Output)
-			if m := measured.FindStringSubmatch(e.Output); m != nil {
-				o.figures = append(o.figures, m[1])
-			}
 		case "pass":
 			if e.Test != "" {
 				o.passed++

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"unicode"
 
+	uv "github.com/charmbracelet/ultraviolet"
 	"github.com/charmbracelet/x/ansi"
 )
 
@@ -38,29 +39,22 @@ func main() {
 
 // copyPicture draws what it reads.
 func copyPicture(w io.Writer, r io.Reader, title string) error {
-	var lines []string
-	in := bufio.NewScanner(r)
-	for in.Scan() {
-		lines = append(lines, in.Text())
-	}
-	if err := in.Err(); err != nil {
+	screen, err := io.ReadAll(r)
+	if err != nil {
 		return fmt.Errorf("read the screen: %w", err)
 	}
-	whole(lines)
 	out := bufio.NewWriter(w)
-	draw(out, title, lines)
+	draw(out, title, string(screen))
 	if err := out.Flush(); err != nil {
 		return fmt.Errorf("write the picture: %w", err)
 	}
 	return nil
 }
 
-// draw writes the picture of lines.
-func draw(w io.Writer, title string, lines []string) {
-	columns := 0
-	for _, l := range lines {
-		columns = max(columns, ansi.StringWidth(l))
-	}
+// draw writes the picture of a screen.
+func draw(w io.Writer, title, screen string) {
+	lines := linesOf(screen)
+	columns := len(lines[0])
 	width, height := float64(columns)*cellWidth+2*margin, len(lines)*cellHeight+2*margin
 	fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %d" width="%.0f" height="%d" role="img">
 <title>%s</title>
@@ -74,9 +68,8 @@ func draw(w io.Writer, title string, lines []string) {
 }
 
 // drawLine writes one line of the terminal.
-func drawLine(w io.Writer, row int, line string) {
-	all, _ := runs(line)
-	for _, r := range all {
+func drawLine(w io.Writer, row int, line uv.Line) {
+	for _, r := range runs(line) {
 		if _, back := r.colors(); back != "" {
 			fmt.Fprintf(w, `<rect x="%.1f" y="%d" width="%.1f" height="%d" fill="%s"/>`+"\n",
 				margin+float64(r.column)*cellWidth, margin+row*cellHeight, float64(ansi.StringWidth(r.text))*cellWidth, cellHeight, back)

@@ -26,42 +26,33 @@ type run struct {
 	text   string
 }
 
-// whole has each line begin with the style in which the line before it ended, which tmux does not repeat.
-func whole(lines []string) {
-	var style uv.Style
-	for i := range lines {
-		if !style.IsZero() {
-			lines[i] = style.String() + lines[i]
-		}
-		_, style = runs(lines[i])
-	}
+// linesOf are the lines of a screen, all of the same width.
+func linesOf(screen string) []uv.Line {
+	all := uv.NewStyledString(strings.TrimSuffix(screen, "\n"))
+	buffer := uv.NewScreenBuffer(all.Bounds().Dx(), all.Bounds().Dy())
+	buffer.Method = ansi.GraphemeWidth
+	all.Draw(buffer, buffer.Bounds())
+	return buffer.Lines
 }
 
-// runs cuts a line where the style changes, and returns the style at its end. Text that is not
-// ASCII is a run of its own, because its width may differ in another font.
-func runs(line string) (all []run, now uv.Style) {
-	column, state, parser := 0, byte(0), ansi.NewParser()
-	joins := false // the next letter, if it is ASCII, is of the last run
-	for line != "" {
-		text, width, n, next := ansi.DecodeSequence(line, state, parser)
-		line, state = line[n:], next
-		if width == 0 {
-			if ansi.HasCsiPrefix(text) && ansi.Cmd(parser.Command()).Final() == 'm' {
-				uv.ReadStyle(parser.Params(), &now)
-			}
-			joins = false
-			continue
+// runs cuts a line where the style changes. Text that is not ASCII is a run of its own, because its
+// width may differ in another font.
+func runs(line uv.Line) (all []run) {
+	column, joins := 0, false // joins: the next letter, if it is ASCII, is of the last run
+	for _, c := range line {
+		if c.Width == 0 {
+			continue // the second half of a wide letter
 		}
-		ascii := text[0] < utf8.RuneSelf
-		if joins && ascii {
-			all[len(all)-1].text += text
+		ascii := c.Content[0] < utf8.RuneSelf
+		if joins && ascii && c.Style == all[len(all)-1].Style {
+			all[len(all)-1].text += c.Content
 		} else {
-			all = append(all, run{now, column, text})
+			all = append(all, run{c.Style, column, c.Content})
 		}
 		joins = ascii
-		column += width
+		column += c.Width
 	}
-	return all, now
+	return all
 }
 
 // hex is a colour as SVG has it; "" for none.

@@ -14,7 +14,7 @@ import (
 )
 
 func TestRuns(t *testing.T) {
-	got, _ := runs("a \x1b[1m\x1b[36mb\x1b[0m⚑c\x1b[2;91md\x1b[22;39me\x1b[4;7mf\x1b[27;24;48;5;24;38;5;240mg\x1b[49;38;2;1;2;3mh")
+	got := runs(linesOf("a \x1b[1m\x1b[36mb\x1b[0m⚑c\x1b[2;91md\x1b[22;39me\x1b[4;7mf\x1b[27;24;48;5;24;38;5;240mg\x1b[49;38;2;1;2;3mh")[0])
 	basic := func(i int) ansi.BasicColor { return ansi.BasicColor(i) }
 	want := []run{
 		{uv.Style{}, 0, "a "}, {uv.Style{Attrs: uv.AttrBold, Fg: basic(6)}, 2, "b"}, {uv.Style{}, 3, "⚑"}, {uv.Style{}, 4, "c"},
@@ -34,10 +34,9 @@ func TestRuns(t *testing.T) {
 
 // TestWhole: tmux says once that two lines in a row have a colour.
 func TestWhole(t *testing.T) {
-	lines := []string{"a \x1b[34m│", "╰─", "\x1b[39m $", "b"}
-	whole(lines)
+	lines := linesOf("a \x1b[34m│\n╰─\n\x1b[39m $\nb")
 	for i, want := range []string{"", palette[4], "", ""} {
-		got, _ := runs(lines[i])
+		got := runs(lines[i])
 		if front, _ := got[0].colors(); front != want {
 			t.Errorf("line %d begins with %q, want %q", i, front, want)
 		}
@@ -47,7 +46,7 @@ func TestWhole(t *testing.T) {
 // TestDrawColumns: a browser may draw two blanks as one, so what follows them has its own place.
 func TestDrawColumns(t *testing.T) {
 	var b bytes.Buffer
-	draw(&b, "", []string{"a b  c"})
+	draw(&b, "", "a b  c\n")
 	for _, want := range []string{`<text x="12.0" y="24" textLength="25.2">a b</text>`, `<text x="54.0" y="24">c</text>`} {
 		if !bytes.Contains(b.Bytes(), []byte(want)) {
 			t.Errorf("no %s in\n%s", want, &b)
@@ -59,7 +58,7 @@ func TestDrawColumns(t *testing.T) {
 func TestDrawIsXML(t *testing.T) {
 	for _, line := range []string{"<script>&amp;\"'", "\x1b[", "\x1b]0;x", "\x1b[999m\x1b", "\xff\x1b[1", ""} {
 		var b bytes.Buffer
-		draw(&b, line, []string{line})
+		draw(&b, line, line)
 		d := xml.NewDecoder(&b)
 		for {
 			if _, err := d.Token(); errors.Is(err, io.EOF) {

@@ -4,7 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"crypto/sha256"
-	"debug/elf"
+	"debug/buildinfo"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -61,22 +61,18 @@ func writeImage(w io.Writer, version, epoch, binary string) error {
 // architecture is the architecture of a program, as Go and OCI name it. One that needs
 // a dynamic linker does not run in an empty image.
 func architecture(program []byte) (string, error) {
-	f, err := elf.NewFile(bytes.NewReader(program))
+	info, err := buildinfo.Read(bytes.NewReader(program))
 	if err != nil {
 		return "", err
 	}
-	for _, p := range f.Progs {
-		if p.Type == elf.PT_INTERP {
-			return "", errors.New("not static: build it with CGO_ENABLED=0")
-		}
+	built := map[string]string{}
+	for _, s := range info.Settings {
+		built[s.Key] = s.Value
 	}
-	switch f.Machine {
-	case elf.EM_X86_64:
-		return "amd64", nil
-	case elf.EM_AARCH64:
-		return "arm64", nil
+	if built["CGO_ENABLED"] != "0" {
+		return "", errors.New("not static: build it with CGO_ENABLED=0")
 	}
-	return "", fmt.Errorf("for %v: want x86-64 or arm64", f.Machine)
+	return built["GOARCH"], nil
 }
 
 type file struct {

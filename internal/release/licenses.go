@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"debug/buildinfo"
 	"encoding/json"
 	"errors"
@@ -83,8 +82,10 @@ func modules(binaries ...string) ([]linked, error) {
 		}
 	}
 	slices.SortFunc(all, func(a, b linked) int { return strings.Compare(a.Path, b.Path) })
-	if err := locate(all); err != nil {
-		return nil, err
+	for i := range all {
+		if err := all[i].locate(); err != nil {
+			return nil, err
+		}
 	}
 	// The standard library is in the programs, too.
 	root, err := exec.Command("go", "env", "GOROOT").Output()
@@ -100,30 +101,16 @@ func modules(binaries ...string) ([]linked, error) {
 	return all, nil
 }
 
-// locate finds the modules in the module cache.
-func locate(all []linked) error {
-	args := []string{"mod", "download", "-json"}
-	for _, m := range all {
-		args = append(args, m.Path+"@"+m.Version)
-	}
-	cmd := exec.Command("go", args...)
+// locate finds the module in the module cache.
+func (m *linked) locate() error {
+	cmd := exec.Command("go", "mod", "download", "-json", m.Path+"@"+m.Version)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
+	if err == nil {
+		err = json.Unmarshal(out, m)
+	}
 	if err != nil {
-		return fmt.Errorf("find the modules: %w", err)
-	}
-	dirs := make(map[string]string)
-	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
-		var m linked
-		if err := dec.Decode(&m); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			return fmt.Errorf("find the modules: %w", err)
-		}
-		dirs[m.Path] = m.Dir
-	}
-	for i := range all {
-		all[i].Dir = dirs[all[i].Path]
+		return fmt.Errorf("find the module: %w", err)
 	}
 	return nil
 }

@@ -154,9 +154,6 @@ func (i *Instance) Agrees(what string, look func() error) {
 		}
 		<-time.After(5 * time.Millisecond)
 	}
-	if took := time.Since(began); took > 100*time.Millisecond {
-		i.T.Logf("figure: %s was right after %v", what, took.Round(time.Millisecond))
-	}
 }
 
 // NodesOf are the processes of a tree by PID.

@@ -3,18 +3,16 @@
 package stage
 
 import (
-	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
+	"os/exec"
 	"sync"
 
 	"golang.org/x/sys/unix"
 )
 
 // PrivateRun and PrivateSpools give servers an empty /run, and at(1) and cron empty
-// directories, in place of the host's: this is the test's own mount namespace. Once is
-// enough.
+// directories, in place of the host's: this is the test's own mount namespace.
 var (
 	PrivateRun    = sync.OnceValue(func() error { return hide("/run") })
 	PrivateSpools = sync.OnceValue(mountSpools)
@@ -31,37 +29,17 @@ func hide(dir string) error {
 	return nil
 }
 
+// spools are the host's directories, with their owners, and without the jobs: at(1) wants the number of the last one.
+const spools = `cp -a /var/spool/cron /run/spools &&
+	find /run/spools -type f ! -name .SEQ -delete &&
+	mount --bind /run/spools /var/spool/cron`
+
 func mountSpools() error {
-	spools := map[string]unix.Stat_t{}
-	for _, dir := range []string{"/var/spool/cron/atjobs", "/var/spool/cron/atspool", "/var/spool/cron/crontabs"} {
-		var st unix.Stat_t
-		if err := unix.Stat(dir, &st); err == nil {
-			spools[dir] = st
-		}
-	}
-	if err := errors.Join(PrivateRun(), hide("/var/spool/cron")); err != nil {
+	if err := PrivateRun(); err != nil {
 		return err
 	}
-	for dir, st := range spools {
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			return err
-		}
-		if err := os.Chown(dir, int(st.Uid), int(st.Gid)); err != nil {
-			return err
-		}
-		if err := unix.Chmod(dir, st.Mode); err != nil {
-			return err
-		}
-		if filepath.Base(dir) != "atjobs" {
-			continue
-		}
-		seq := filepath.Join(dir, ".SEQ") // the number of the last job
-		if err := os.WriteFile(seq, nil, 0o600); err != nil {
-			return err
-		}
-		if err := os.Chown(seq, int(st.Uid), int(st.Gid)); err != nil {
-			return err
-		}
+	if out, err := exec.Command("sh", "-c", spools).CombinedOutput(); err != nil {
+		return fmt.Errorf("hide the spools: %w: %s", err, out)
 	}
 	return nil
 }

@@ -9,9 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"strings"
-	"sync"
 )
 
 // A Turn is one answer of the model: calls of tools, or a text that ends the agent's turn.
@@ -40,12 +38,10 @@ func Say(text string) Turn { return Turn{Text: text} }
 // already contains n answers, so a repeated request gets the same answer again.
 type Server struct {
 	URL    string
-	Trace  io.Writer // where requests are written, if set
+	Trace  io.Writer // where the requests of one conversation are written, if set
 	script []Turn
 	sub    []Turn
 	http   http.Server
-
-	mu sync.Mutex // for Trace
 }
 
 // Start serves the script until Close.
@@ -55,11 +51,6 @@ func Start(script ...Turn) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{URL: "http://" + l.Addr().String(), script: script}
-	if path := os.Getenv("LNGTEST_MODEL"); path != "" {
-		if s.Trace, err = os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600); err != nil {
-			return nil, err
-		}
-	}
 	s.http.Handler = http.HandlerFunc(s.serve)
 	go func() { _ = s.http.Serve(l) }() // Close ends it
 	return s, nil
@@ -90,9 +81,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if s.Trace != nil {
-		s.mu.Lock()
 		fmt.Fprintf(s.Trace, "%s %s\n%s\n", r.Method, r.URL, body)
-		s.mu.Unlock()
 	}
 	f := s.format(r, body)
 	if f == nil {

@@ -74,13 +74,13 @@ var (
 	daemon    = suite{dir: "daemon", only: "^TestReal", timeout: 30 * time.Minute}
 	holdings  = suite{dir: "daemon/holdings", only: "^TestReal", timeout: 20 * time.Minute}
 	selfcheck = suite{dir: "daemon/status", part: "selfcheck", only: "Real$", timeout: 20 * time.Minute}
-	// What a dead daemon means for its sessions.
+	// What an end means while the daemon is dead.
 	e2e = suite{dir: "internal/e2e", only: "^TestEndsWithoutDaemon$", timeout: time.Hour}
 	// Every row, at the kernel's own level, with a requested end.
 	escapes = suite{dir: "internal/e2e/escapes", only: "^TestEscapes$///^root_alive$", timeout: 2 * time.Hour, env: []string{"LNGTEST_ROUNDS=1"}}
 	// Commands that are put into containers.
 	containers = suite{dir: "internal/e2e/brokers", part: "containers", only: "^TestRunc", timeout: 20 * time.Minute,
-		env: []string{"LNGTEST_PROGRAMS=all"}, needs: []string{"find", "rmdir", "runc"}}
+		needs: []string{"find", "rmdir", "runc"}}
 )
 
 // basicTests show in a minute or two whether sessions are kept and ended at all, with

@@ -4,13 +4,11 @@ package e2e
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -25,21 +23,22 @@ import (
 
 // inside is what an agent does from inside its session, of which it is the root: each
 // line of its standard input is a request, "METHOD PATH BODY", and gets a line with the
-// status; "raw HOW" is one of the ways to misuse the socket.
+// status; "give PATH" passes the connection to the process that listens there.
 func inside(socket string) int {
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
 		word, rest, _ := strings.Cut(lines.Text(), " ")
-		if word == "raw" {
-			fmt.Println(misuse(socket, rest))
-			continue
-		}
-		path, body, _ := strings.Cut(rest, " ")
-		c, err := net.Dial("unix", socket)
+		c, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: socket, Net: "unix"})
 		if err != nil {
 			fmt.Println(err)
 			continue
 		}
+		if word == "give" {
+			fmt.Println(pass(c, rest))
+			c.Close()
+			continue
+		}
+		path, body, _ := strings.Cut(rest, " ")
 		fmt.Println(ask(c, fmt.Sprintf("%s %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", word, path, len(body), body)))
 		c.Close()
 	}
@@ -56,25 +55,6 @@ func ask(c net.Conn, request string) string {
 	defer resp.Body.Close()
 	b, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
 	return fmt.Sprintf("%d %s", resp.StatusCode, strings.TrimSpace(string(b)))
-}
-
-func misuse(socket, how string) string {
-	if path, ok := strings.CutPrefix(how, "give "); ok { // pass our connection to the process that listens there
-		c, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: socket, Net: "unix"})
-		if err != nil {
-			return err.Error()
-		}
-		defer c.Close()
-		return pass(c, path)
-	}
-	if args, ok := strings.CutPrefix(how, "daemon "); ok {
-		lineage, socket, _ := strings.Cut(args, " ")
-		ctx, cancel := context.WithTimeout(context.Background(), stage.Patience)
-		defer cancel()
-		said, err := exec.CommandContext(ctx, lineage, "daemon", "--socket", socket).CombinedOutput()
-		return strings.ReplaceAll(fmt.Sprintf("%s %v", said, err), "\n", " ")
-	}
-	return "?"
 }
 
 // pass sends a connection to the process that listens at path, and returns what comes back on it.
@@ -177,14 +157,8 @@ func TestFromInside(t *testing.T) {
 			// A connection counts as that of the member that connected, whichever process has it now.
 			given := filepath.Join(i.Dir, "given")
 			taken(t, given)
-			if got := send("raw give " + given); !strings.HasPrefix(got, "403") {
+			if got := send("give " + given); !strings.HasPrefix(got, "403") {
 				t.Errorf("over a member's connection in other hands: %.200s", got)
-			}
-			if who != "nobody" { // root inside a session starts no daemon, on another socket either
-				elsewhere := filepath.Join(i.Dir, "elsewhere")
-				require.NoError(t, os.Mkdir(elsewhere, 0o755))
-				got := send("raw daemon " + stage.Lineage + " " + filepath.Join(elsewhere, "l.sock"))
-				require.Contains(t, got, "a member of a session may not start the daemon")
 			}
 			if s := i.Session("mine"); s.State != "active" {
 				t.Errorf("%+v", s)

@@ -3,8 +3,6 @@
 package brokers
 
 import (
-	"os"
-	"path/filepath"
 	"slices"
 	"syscall"
 	"testing"
@@ -46,16 +44,15 @@ func (h *house) root(name string) (pid int) {
 	return h.Session(name).Root.PID
 }
 
-// asked waits for what a session's only request for a command came to. If judged, it waits too for what its end is to do to that:
-// whose a command is is known before.
-func (h *house) asked(name, state string, judged bool) (b api.Brokered, s api.Session) {
+// asked waits until a session's only request for a command is attributed, and it is known that its end ends that.
+func (h *house) asked(name string) (b api.Brokered, s api.Session) {
 	h.Instance.T.Helper()
 	defer func() {
 		if h.Instance.T.Failed() {
 			h.Instance.T.Logf("session %+v", s)
 		}
 	}()
-	h.Until(state+" command", func() bool {
+	h.Until("attributed command", func() bool {
 		all := stage.Query[api.Sessions](h.Instance, "ls").Items
 		i := slices.IndexFunc(all, func(s api.Session) bool { return s.Name == name })
 		if i < 0 {
@@ -66,7 +63,7 @@ func (h *house) asked(name, state string, judged bool) (b api.Brokered, s api.Se
 			return false
 		}
 		b = s.Brokered[0]
-		return b.State == state && (b.Ends || b.Observed || !judged)
+		return b.State == "attributed" && b.Ends
 	})
 	return b, s
 }
@@ -74,7 +71,7 @@ func (h *house) asked(name, state string, judged bool) (b api.Brokered, s api.Se
 // TestClient: a client that a signal or its session's end ends, whatever its exit code, ends its command, with all that this started.
 func TestClient(t *testing.T) {
 	for _, runtime := range runtimes {
-		t.Run(runtime, func(t *testing.T) { testClient(t, newHouse(t, "enforce", runtime)) })
+		t.Run(runtime, func(t *testing.T) { testClient(t, newHouse(t, runtime)) })
 	}
 }
 
@@ -102,7 +99,7 @@ func testClient(t *testing.T, h *house) {
 			for box, rule := range map[string]string{"lngtest-box": "lngtest-execs", "lngtest-plain": ""} {
 				client := h.Start(slices.Concat([]string{"run", "--name", "asks", "--grace", "5s"}, way.run, h.command(box, tree.script+"\nsleep 99")), nil)
 				h.ups(client)
-				b, by := h.asked("asks", "attributed", true)
+				b, by := h.asked("asks")
 				is(t, b, "docker", "container", "strong", true)
 				s := h.Record(b.Session)
 				if s.ContainerRule != rule || s.BrokeredBy != by.ID || s.Container.String() != box {
@@ -120,58 +117,15 @@ func testClient(t *testing.T, h *house) {
 	h.untouched()
 }
 
-// TestClientObserved: in observe neither a client's end nor that of its session ends a command, and the receipt says that
-// it would have.
-func TestClientObserved(t *testing.T) {
-	h := newHouse(t, "observe", "runc")
-	h.start("lngtest-plain") // no rule is for it
-	for _, box := range []string{"lngtest-box", "lngtest-plain"} {
-		client := h.run("asks", h.command(box, "sleep 125 & sleep 126; :")...)
-		h.ups(client)
-		b, _ := h.asked("asks", "attributed", true)
-		if b.Ends || !b.Observed {
-			t.Errorf("in %s: %+v", box, b)
-		}
-		require.NoError(t, syscall.Kill(h.root("asks"), syscall.SIGKILL))
-		client.Wait()
-		h.Until("what would have ended the command", func() bool { return slices.Contains(h.SoFar(b.Session).WouldEnd, "owner_exit") })
-		if s := h.Record(b.Session); s.State != api.StateActive || s.Live != 3 || !h.left.Drain() {
-			t.Errorf("in %s: %+v", box, s)
-		}
-		h.End(b.Session)
-		if r := h.Receipt(b.Session); r.EndReason != "end" || !slices.Contains(r.WouldEnd, "owner_exit") {
-			t.Errorf("in %s: %+v", box, r)
-		}
-		h.left.Wait("end of the command", func(alive bool) bool { return !alive })
-	}
-	h.untouched()
-}
-
-// TestBriefClient: the client that is killed ends a command that is not recorded yet, because it is younger than brief.
-func TestBriefClient(t *testing.T) {
-	h := newHouse(t, "enforce", "runc")
-	h.start("lngtest-brief", "--label", "lngtest.kind=brief", "-e", "LNGTEST=/a/b")
-	client := h.run("asks", h.command("lngtest-brief", "sleep 98 & sleep 99; :")...)
-	h.ups(client)
-	b, _ := h.asked("asks", "attributed", false)
-	require.NoError(t, syscall.Kill(h.root("asks"), syscall.SIGKILL))
-	client.Wait()
-	h.left.Wait("end of the command", func(alive bool) bool { return !alive })
-	if r := h.Receipt(b.Session); r.EndReason != "owner_exit" || r.Name != "lngtest-briefs" {
-		t.Errorf("%+v", r)
-	}
-	h.untouched()
-}
-
 // TestClientWithoutDaemon: at level 4 a client that is killed while no daemon runs ends its command, and nothing else; the next
 // daemon reports it.
 func TestClientWithoutDaemon(t *testing.T) {
-	h := newHouse(t, "enforce", "runc")
+	h := newHouse(t, "runc")
 	h.start("lngtest-plain") // no rule is for it
 	for _, box := range []string{"lngtest-box", "lngtest-plain"} {
 		client := h.run("asks", h.command(box, leftovers[0].script+"\nsleep 99")...)
 		h.ups(client)
-		b, _ := h.asked("asks", "attributed", true)
+		b, _ := h.asked("asks")
 		is(t, b, "docker", "container", "strong", true)
 		root, level := h.root("asks"), h.Status().Level
 		h.daemon.Stop()
@@ -181,7 +135,7 @@ func TestClientWithoutDaemon(t *testing.T) {
 			h.left.Gone()
 			h.untouched()
 		}
-		h.daemon = h.Daemon("--policy", h.Policy("mode: enforce"+execRules))
+		h.daemon = h.Daemon("--policy", h.Policy(execRules))
 		h.left.Gone()
 		require.NoError(t, syscall.Kill(client.Process.Pid, syscall.SIGCONT))
 		client.Wait()
@@ -189,32 +143,5 @@ func TestClientWithoutDaemon(t *testing.T) {
 			t.Errorf("in %s: %+v", box, r)
 		}
 	}
-	h.untouched()
-}
-
-// TestForgedClient: the end of a program with the same command line which never asked an engine does not reach a command.
-func TestForgedClient(t *testing.T) {
-	h := newHouse(t, "enforce", "runc")
-	script := h.command("lngtest-box", "sleep 99")
-
-	fake := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(fake, "exec"), []byte("sleep 300\n"), 0o600))
-	shell, err := os.ReadFile("/bin/sh")
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(fake, "docker"), shell, 0o700))
-	forged := h.run("forged", "sh", "-c", "cd "+fake+`; exec ./docker "$@"`, "-", "exec", script[len(script)-4], "/bin/sh", "-c", script[len(script)-1])
-	h.asked("forged", "pending", false)
-	real := stage.Start(t, h.Docker.Command(script[len(h.Docker.Client):]...))
-	h.ups(real)
-	h.Until("session of a command", func() bool { return len(h.opened("lngtest-execs")) == 1 })
-	s := h.opened("lngtest-execs")[0]
-	if s.BrokeredBy != "" {
-		t.Errorf("it has a client: %+v", s)
-	}
-	require.NoError(t, syscall.Kill(h.root("forged"), syscall.SIGKILL))
-	forged.Wait()
-	h.End(s.ID) // it lived
-	real.Wait()
-	h.left.Gone()
 	h.untouched()
 }

@@ -6,9 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
-	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
 // What a command can leave in a container, each out of reach of what docker does at its end.
@@ -19,10 +17,9 @@ var leftovers = []struct{ name, script string }{
 	{"ignores TERM", "(trap '' TERM; sleep 60; sleep 60) &"},
 }
 
-const execRules = `
+const execRules = `mode: enforce
 breaker: {ends_per_minute: 10000}
 containers:
-  - {name: lngtest-briefs, match: {runtime: docker, label: lngtest.kind=brief, env: LNGTEST=/**}, brief: 1m, grace: 0s, client: end}
   - {name: lngtest-execs, match: {container: 'lngtest-b*', image: lngtest}, grace: 100ms, client: end}
   - {name: lngtest-whole, match: {container: 'lngtest-whole*'}, session: container, grace: 100ms}
 `
@@ -42,12 +39,12 @@ type house struct {
 var runtimes = []string{"runc", "crun"}
 
 // newHouse starts a container that has two processes of its own.
-func newHouse(t *testing.T, mode, runtime string) *house {
+func newHouse(t *testing.T, runtime string) *house {
 	t.Helper()
 	i := stage.New(t)
 	stage.Need(t, "test-brokers", runtime)
 	h := &house{Instance: i, runtime: runtime, others: stage.NewMarker(t, i.Dir), left: stage.NewMarker(t, i.Dir)}
-	h.daemon = h.Daemon("--policy", h.Policy("mode: "+mode+execRules))
+	h.daemon = h.Daemon("--policy", h.Policy(execRules))
 	var within []string
 	if runtime == "crun" { // it refuses to run where both versions of cgroups are in use: dockerd sees version 1 only
 		within = []string{"unshare", "-m", "sh", "-c", `umount /sys/fs/cgroup/unified 2>/dev/null; exec "$@"`, "-"}
@@ -82,60 +79,4 @@ func (h *house) untouched() {
 	if now := h.Docker.Must("top", "lngtest-box", "-o", "pid,args"); now != h.before {
 		h.Instance.T.Errorf("the container had\n%s\nand has\n%s", h.before, now)
 	}
-}
-
-// opened are the sessions that a rule has opened, ended or not.
-func (h *house) opened(rule string) (all []api.Session) {
-	h.Instance.T.Helper()
-	for _, command := range [][]string{{"ls"}, {"history", "--limit", "0"}} {
-		for _, s := range stage.Query[api.Sessions](h.Instance, command...).Items {
-			if s.ContainerRule == rule && !slices.ContainsFunc(all, func(x api.Session) bool { return x.ID == s.ID }) {
-				all = append(all, s)
-			}
-		}
-	}
-	return all
-}
-
-// TestExec: what a command in a container leaves ends with it, and nothing else does. docker's client, which waits until
-// nobody holds its stream, returns.
-func TestExec(t *testing.T) {
-	for _, runtime := range runtimes {
-		t.Run(runtime, func(t *testing.T) { testExec(t, newHouse(t, "enforce", runtime)) })
-	}
-}
-
-func testExec(t *testing.T, h *house) {
-	for round := range tracertest.FromEnv(t, "LNGTEST_ROUNDS", 1) {
-		for _, tree := range leftovers {
-			client := h.exec("lngtest-box", tree.script+"\nexit 7")
-			if client.Wait().Code() != 7 {
-				t.Fatalf("%s, round %d: %v", tree.name, round, client)
-			}
-			h.left.Wait("end of what a command left: "+tree.name, func(alive bool) bool { return !alive })
-		}
-	}
-	h.untouched()
-	h.Until("a receipt of each command", func() bool {
-		ended := 0
-		for _, s := range h.opened("lngtest-execs") {
-			if s.State == api.StateEnded && s.EndReason == "root_exit" && s.Container != nil && s.Container.Name == "lngtest-box" {
-				ended++
-			}
-		}
-		return ended == len(leftovers)*tracertest.FromEnv(t, "LNGTEST_ROUNDS", 1)
-	})
-
-	// A command that runs, and which rules want it.
-	h.Docker.Must("exec", "-d", "lngtest-box", "/bin/sleep", "119")
-	var s api.Session
-	h.Until("a session of the command", func() bool {
-		all := stage.Query[api.Sessions](h.Instance, "ls", "--container", "lngtest-box").Items
-		if len(all) == 1 && all[0].ContainerRule == "lngtest-execs" {
-			s = all[0]
-		}
-		return s.ID != ""
-	})
-	h.End(s.ID)
-	h.untouched()
 }

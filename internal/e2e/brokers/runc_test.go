@@ -232,7 +232,7 @@ func testRuncJoins(t *testing.T, mains bool, want ...string) {
 	b.untouched()
 }
 
-// TestRuncExec: as TestExec, with an engine that does not tell who asked. What a command leaves ends with it; a command outlives its runc exec.
+// TestRuncExec: an engine that does not tell who asked. What a command leaves ends with it; a command outlives its runc exec.
 func TestRuncExec(t *testing.T) {
 	i := stage.New(t)
 	left := stage.NewMarker(t, i.Dir)

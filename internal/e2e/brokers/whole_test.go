@@ -17,7 +17,7 @@ import (
 // as one. Other containers are not touched.
 func TestWholeContainer(t *testing.T) {
 	for _, runtime := range runtimes {
-		t.Run(runtime, func(t *testing.T) { testWholeContainer(t, newHouse(t, "enforce", runtime)) })
+		t.Run(runtime, func(t *testing.T) { testWholeContainer(t, newHouse(t, runtime)) })
 	}
 }
 

@@ -121,12 +121,6 @@ func (i *Instance) Receipt(id string) *api.Report {
 	return r
 }
 
-// SoFar is what the receipt of a session would say now.
-func (i *Instance) SoFar(id string) *api.Report {
-	i.T.Helper()
-	return must[api.Report](i, "/v1/sessions/"+id+"/report")
-}
-
 // Tree is the tree of a session, with its ended processes.
 func (i *Instance) Tree(name string) *api.Tree {
 	i.T.Helper()

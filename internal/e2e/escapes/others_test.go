@@ -156,8 +156,8 @@ func (x *match) start() {
 	if x.tool.wrap != nil {
 		args = append(args, x.tool.wrap(x)...)
 	}
-	words := strings.Fields(x.expand(x.program))
-	x.run = x.Start(slices.Concat(args, []string{stage.Program(words[0])}, words[1:]), x.m.Env())
+	argv := stage.Argv(x.expand(x.program))
+	x.run = x.Start(append(args, argv...), x.m.Env())
 	x.inPlace()
 	tree := x.Tree(x.name)
 	nodes := stage.NodesOf(tree)
@@ -172,7 +172,7 @@ func (x *match) start() {
 		switch {
 		case !found:
 			x.t.Fatalf("no root below %d: %+v", x.first, tree)
-		case n.Exe == stage.Program(words[0]):
+		case n.Exe == argv[0]:
 			x.root = at
 		case len(n.Children) == 0:
 			x.t.Fatalf("%d has started nothing: %+v", at, n)

@@ -60,12 +60,12 @@ func (x *match) startService() {
 	gate := filepath.Join(x.Dir, "gate")
 	os.Remove(gate)
 	require.NoError(x.t, unix.Mkfifo(gate, 0o600))
-	words := strings.Fields(x.expand(x.program))
+	argv := stage.Argv(x.expand(x.program))
 	start := x.tool.wrap(x)
 	for _, variable := range x.m.Env() {
 		start = slices.Insert(start, len(start)-1, "--setenv="+variable)
 	}
-	start = slices.Concat(start, []string{"sh", "-c", `read -r _ <"$0"; exec "$@"`, gate, stage.Program(words[0])}, words[1:])
+	start = slices.Concat(start, []string{"sh", "-c", `read -r _ <"$0"; exec "$@"`, gate}, argv)
 	if out, err := exec.Command(start[0], start[1:]...).CombinedOutput(); err != nil {
 		x.t.Fatalf("%q: %v: %s", start, err, out)
 	}

@@ -100,8 +100,7 @@ func (x *trial) start() {
 		args = append(args, "--subreaper=false")
 	}
 	args = append(args, strings.Fields(x.flags)...)
-	words := strings.Fields(x.expand(x.program))
-	args = slices.Concat(args, []string{"--", stage.Program(words[0])}, words[1:])
+	args = slices.Concat(args, []string{"--"}, stage.Argv(x.expand(x.program)))
 	cmd := x.Command(args, x.m.Env())
 	if other {
 		reap := []string{stage.Program("reap")}

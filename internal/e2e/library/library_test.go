@@ -32,18 +32,18 @@ func TestLibraries(t *testing.T) {
 	silent.Listen() // something that is not a daemon
 	other := stage.NewBystander(served, "library", 0)
 	for _, tt := range []struct {
-		name string
-		stage.Escape
-		in        *stage.Instance // nil: where no daemon runs
-		end       bool
-		guarantee string
+		name, program string
+		members       int             // that say that they are in place
+		in            *stage.Instance // nil: where no daemon runs
+		end           bool
+		guarantee     string
 	}{
-		{"hoppers", stage.Escape{Program: "hop 8 20 200"}, served, true, "session"},
-		{"deaf", stage.Escape{Program: "under ignoreterm", Members: 1}, served, true, "session"},
-		{"pipe", stage.Escape{Program: "holdpipe"}, served, false, "session"},
-		{"without", stage.Escape{Program: "daemonise stay", Members: 1}, silent, true, "subreaper"},
-		{"deaf without", stage.Escape{Program: "under ignoreterm", Members: 1}, silent, true, "subreaper"},
-		{"started", stage.Escape{Program: "daemonise stay", Members: 1}, nil, true, "session"},
+		{"hoppers", "hop 8 20 200", 0, served, true, "session"},
+		{"deaf", "under ignoreterm", 1, served, true, "session"},
+		{"pipe", "holdpipe", 0, served, false, "session"},
+		{"without", "daemonise stay", 1, silent, true, "subreaper"},
+		{"deaf without", "under ignoreterm", 1, silent, true, "subreaper"},
+		{"started", "daemonise stay", 1, nil, true, "session"},
 	} {
 		for _, l := range libraries {
 			t.Run(tt.name+"/"+l.name, func(t *testing.T) {
@@ -53,10 +53,10 @@ func TestLibraries(t *testing.T) {
 				}
 				i = i.In(t)
 				m := stage.NewMarker(t, i.Dir)
-				s := l.start(t, i, environ(m), tt.Argv())
+				s := l.start(t, i, environ(m), stage.Argv(tt.program))
 				m.Ready()
-				if tt.Members > 0 {
-					m.Members(tt.Members)
+				if tt.members > 0 {
+					m.Members(tt.members)
 				}
 				switch {
 				case tt.guarantee == "subreaper":

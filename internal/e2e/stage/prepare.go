@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -71,3 +72,9 @@ func Prepare(root string) error {
 
 // Program is the path of a test program.
 func Program(name string) string { return filepath.Join(programs, "lngtest-"+name) }
+
+// Argv is the path of a test program, and its arguments.
+func Argv(command string) []string {
+	words := strings.Fields(command)
+	return append([]string{Program(words[0])}, words[1:]...)
+}

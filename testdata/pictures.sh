@@ -112,12 +112,12 @@ tmux resize-window -y 30
 see 'x ends it and all that it'
 shoot top "lineage top: a vite project and a CI job as a tree, the details of a session beside it"
 press z
-see ACTIVITY
+see 'unfold all'
 sleep 8
 shoot top-sessions "lineage top: all sessions as a table"
 press z
 search preview.js # first the shell that started it and is gone, then the server that stayed
-press n
+press Down
 press Escape
 see creators 'reparented from' '127.0.0.1:51731'
 shoot top-why "lineage top: why a leftover server belongs to its session, through a creator that is dead"

@@ -1,7 +1,6 @@
 package tui
 
 import (
-	"cmp"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -11,15 +10,9 @@ import (
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
-func (m *model) sort(o picture.Order) {
-	m.view.SetOrder(o)
-	m.say("sessions sorted by %s", panes.ColumnTitle(o.By))
-}
-
-// mark marks the row, or takes its mark away, and goes to the next.
-func (m *model) mark(r *picture.Row) {
-	m.view.ToggleMark(r)
-	m.view.Move(1)
+func (m *model) sort(by picture.Sort) {
+	m.view.SetOrder(by)
+	m.say("sessions sorted by %s", panes.ColumnTitle(by))
 }
 
 func (m *model) toggleExited() {
@@ -27,16 +20,6 @@ func (m *model) toggleExited() {
 	v.HideExited(!v.HidesExited())
 	m.say("exited processes are %s", map[bool]string{true: "hidden, but creators of live ones",
 		false: "shown"}[v.HidesExited()])
-}
-
-// copy puts the exact name of the row into the terminal's clipboard.
-func (m *model) copy(r *picture.Row) tea.Cmd {
-	text := r.SessionID()
-	if r.Kind == picture.ProcessRow {
-		text = r.Process.Ref.String()
-	}
-	m.say("copied %s", panes.SessionLabel(&api.Session{ID: text}))
-	return tea.SetClipboard(text)
 }
 
 // openTimeline shows when the processes of the row's session were alive.
@@ -96,14 +79,13 @@ func (m *model) nextPane() {
 
 // escape goes back by one.
 func (m *model) escape() {
-	m.search = search{}
 	switch {
 	case m.events != nil:
 		m.closeEvents()
 	case m.view.Picture.Filter() != nil:
+		found := m.view.Selected()
 		m.view.SetFilter(nil)
-	case m.view.Root() != nil:
-		m.view.SetRoot(nil)
+		m.view.Select(found)
 	}
 }
 
@@ -127,63 +109,39 @@ func (m *model) refusal() string {
 	return why
 }
 
-// meant are the marked rows, else the row.
-func (m *model) meant(r *picture.Row) []*picture.Row {
-	if marked := m.view.Picture.Marked(); len(marked) > 0 {
-		return marked
-	}
-	return []*picture.Row{r}
+// dialogOptions is what a dialog about a session, or a process in it, needs.
+func (m *model) dialogOptions(session, name string) panes.DialogOptions {
+	return panes.DialogOptions{Context: m.ctx, Client: m.link.client, Now: m.opts.Now, Keys: m.keys.Dialog, Session: session, Name: name}
 }
 
-func (m *model) dialogOptions() panes.DialogOptions {
-	return panes.DialogOptions{Context: m.ctx, Client: m.link.client, Now: m.opts.Now, Keys: m.keys.Dialog}
-}
-
-// askEnd opens the dialog that ends the session of r, or those of the marked rows.
+// askEnd opens the dialog that ends the session of r.
 func (m *model) askEnd(r *picture.Row) (cmd tea.Cmd) {
-	seen := map[string]bool{"": true}
-	var targets []*panes.DialogTarget
-	for _, r := range m.meant(r) {
-		id := r.SessionID()
-		if seen[id] {
-			continue
-		}
-		seen[id] = true
-		t := &panes.DialogTarget{Session: id, Name: id}
-		if s := m.view.Picture.Session(id); s != nil {
-			t.Name = panes.SessionLabel(s.Session)
-			t.Grace = time.Duration(s.Session.GraceSeconds * float64(time.Second))
-		}
-		targets = append(targets, t)
-	}
-	if len(targets) == 0 {
+	id := r.SessionID()
+	if id == "" {
 		m.complain("the row belongs to no session")
 		return nil
 	}
-	m.dialog, cmd = panes.EndDialog(m.dialogOptions(), targets)
+	o := m.dialogOptions(id, id)
+	if s := m.view.Picture.Session(id); s != nil {
+		o.Name = panes.SessionLabel(s.Session)
+		o.Grace = time.Duration(s.Session.GraceSeconds * float64(time.Second))
+	}
+	m.dialog, cmd = panes.EndDialog(o)
 	return cmd
 }
 
-// askKill opens the dialog that kills the process of r, or the marked ones.
+// askKill opens the dialog that kills the process of r.
 func (m *model) askKill(r *picture.Row) {
-	var targets []*panes.DialogTarget
-	dead := ""
-	for _, r := range m.meant(r) {
-		if r.Kind != picture.ProcessRow {
-			m.complain("X works on processes; x ends the session")
-			return
-		}
-		p := *r.Process
-		dead = cmp.Or(dead, panes.ProcessLabel(&p))
-		if p.State == api.StateLive {
-			targets = append(targets, &panes.DialogTarget{Process: p, Session: p.Session, Name: panes.ProcessLabel(&p)})
-		}
+	switch p := r.Process; {
+	case p == nil:
+		m.complain("X works on processes; x ends the session")
+	case p.State != api.StateLive:
+		m.complain("%s has exited already", panes.ProcessLabel(p))
+	default:
+		o := m.dialogOptions(p.Session, panes.ProcessLabel(p))
+		o.Process = *p
+		m.dialog = panes.KillDialog(o)
 	}
-	if len(targets) == 0 {
-		m.complain("%s has exited already", dead)
-		return
-	}
-	m.dialog = panes.KillDialog(m.dialogOptions(), targets)
 }
 
 // answered handles an answer for a dialog.
@@ -191,7 +149,6 @@ func (m *model) answered(msg panes.DialogMsg) tea.Cmd {
 	cmd, result := msg()
 	if result != nil {
 		m.message = message{result.Text, !result.OK}
-		m.view.Picture.Unmark()
 	}
 	return cmd
 }

@@ -27,10 +27,9 @@ const mostForCalls = 2000
 // of each kind at a time: while a key is held down over 1,000 rows, only the row where
 // it stops is requested.
 type asked struct {
-	why   panes.DetailAnswer
-	users map[int]string
-	open  struct{ why, ports, user, tree bool }
-	at    struct{ why, ports time.Time }
+	why  panes.DetailAnswer
+	open struct{ why, ports, tree bool }
+	at   struct{ why, ports time.Time }
 }
 
 // answer is a message that takes the answer to a request.
@@ -38,11 +37,10 @@ type answer func()
 
 // ask requests what is shown but not known, or outdated.
 func (m *model) ask() tea.Cmd {
-	var cmds []tea.Cmd
-	if m.link.client != nil && m.link.away == nil {
-		cmds = append(cmds, m.askWhy(), m.askPorts(), m.askTree())
+	if m.link.client == nil || m.link.away != nil {
+		return nil
 	}
-	return tea.Batch(append(cmds, m.askUser())...)
+	return tea.Batch(m.askWhy(), m.askPorts(), m.askTree())
 }
 
 // askWhy requests what the details need for the selected process.
@@ -110,23 +108,6 @@ func portsOf(l *api.Leaks) map[api.Ref][]int {
 		slices.Sort(all)
 	}
 	return ports
-}
-
-// askUser asks for the name of the selected row's user.
-func (m *model) askUser() tea.Cmd {
-	a, r, name := &m.asked, m.view.Selected(), m.opts.User
-	if r == nil || name == nil || a.open.user {
-		return nil
-	}
-	uid := r.UID()
-	if _, known := a.users[uid]; known || uid < 0 {
-		return nil
-	}
-	a.open.user = true
-	return func() tea.Msg {
-		user := name(uid)
-		return answer(func() { a.open.user, a.users[uid] = false, user })
-	}
 }
 
 // askTree asks for earlier processes, for the timeline.

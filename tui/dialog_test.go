@@ -135,22 +135,6 @@ func TestEndIsFrozen(t *testing.T) {
 	sent(t, s, "end k3x9q2 plan=5f3a")
 }
 
-// Marked rows are ended or killed together: each session once, and no other.
-func TestMarked(t *testing.T) {
-	for keys, want := range map[string][]string{
-		"/ 4123 enter esc space / 4160 enter esc space / 4130 enter esc space x": {"end k3x9q2 plan=5f3a", "end m8p4z1 plan=5f3a"},
-		"z space down space x":                            {"end k3x9q2 plan=5f3a", "end m8p4z1 plan=5f3a"},
-		"/ 4130 enter esc space / 4128 enter esc space X": {"kill 4128@4128000000000 TERM", "kill 4130@4130000000000 TERM"},
-	} {
-		s := shown(t, 80, 24)
-		s.press(keys + " wait tab enter")
-		sent(t, s, want...)
-		if len(s.view.Picture.Marked()) != 0 {
-			t.Errorf("%s: what was ended is still marked", keys)
-		}
-	}
-}
-
 func TestReadOnly(t *testing.T) {
 	for name, change := range map[string]func(*screen){
 		"flag":   func(s *screen) { s.opts.ReadOnly = true },

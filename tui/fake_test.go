@@ -38,7 +38,6 @@ func newScreen(t testing.TB, f *apitest.Client, o Options, width, height int) *s
 	cancel() // nothing waits
 	s := &screen{t: t, clock: noon, fake: f}
 	o.Now = func() time.Time { return s.clock }
-	o.User = func(uid int) string { return map[int]string{0: "root", 1000: "ada"}[uid] }
 	o.Select = func(words []string) (*api.Selection, error) {
 		if i := slices.IndexFunc(words, func(w string) bool { return w[0] == '-' }); i >= 0 {
 			return nil, errors.New("invalid selection: no such flag " + words[i])

@@ -29,10 +29,8 @@ var states = []struct {
 	{"sessions by memory", func(s *screen) { s.busy(); s.press("z M") }},
 	{"ended sessions", func(s *screen) { s.frames(ended()) }},
 	{"search being typed", func(s *screen) { s.press("/"); s.typed("s") }},
-	{"search found", func(s *screen) { s.press("e / CPP enter") }},
+	{"search", func(s *screen) { s.press("e / CPP enter") }},
 	{"filter asked", func(s *screen) { s.press("f") }},
-	{"session marked", func(s *screen) { s.press("space") }},
-	{"copied", func(s *screen) { s.press("j y") }},
 	{"events", func(s *screen) { s.withEvents(); s.press("v"); s.take() }},
 	{"events focused", func(s *screen) { s.withEvents(); s.press("v tab tab"); s.take(); s.press("up") }},
 	{"waiting", func(s *screen) {
@@ -52,17 +50,6 @@ var states = []struct {
 	{"filter being typed", func(s *screen) { s.press("f neste") }},
 	{"filter wrong", func(s *screen) { s.press("f"); s.typed("4130 --state x") }},
 	{"filter without match", func(s *screen) { s.press("f nosuch enter") }},
-	{"search not found", func(s *screen) { s.press("/ nosuch enter") }},
-	{"rooted", func(s *screen) {
-		s.press("/")
-		s.typed("make -j")
-		s.press("enter .")
-	}},
-	{"marked", func(s *screen) { s.press("j space c") }},
-	{"paused", func(s *screen) {
-		s.press("p")
-		s.frames(&api.Frame{Head: api.Head{Kind: "diff"}, Upsert: []api.Process{live(6001, 4123, 4123, "new"), live(6002, 4123, 4123, "new")}})
-	}},
 	{"sort in the tree", func(s *screen) { s.press("s") }},
 	{"orphans", func(s *screen) { s.press("o") }},
 	{"timeline", func(s *screen) { s.press("T") }},
@@ -128,7 +115,7 @@ var states = []struct {
 }
 
 // colored are states that together have all colours.
-var colored = []string{"home", "exited shown", "sessions", "search found", "events focused", "timeline", "timeline of calls", "end now", "end result", "degraded"}
+var colored = []string{"home", "exited shown", "sessions", "events focused", "timeline", "timeline of calls", "end now", "end result", "degraded"}
 
 // status changes the status line's facts.
 func (s *screen) status(change func(*api.WatchStatus)) {
@@ -231,7 +218,7 @@ func TestFrames(t *testing.T) {
 				name string
 				Options
 			}{{"", Options{}}, {"ascii", Options{ASCII: true}}, {"auto", Options{Theme: "auto"}},
-				{"dark", Options{Theme: "dark"}}, {"light", Options{Theme: "light"}}, {"contrast", Options{Theme: "contrast"}}} {
+				{"dark", Options{Theme: "dark"}}, {"light", Options{Theme: "light"}}} {
 				colors := look.Theme != "" && look.Theme != "auto"
 				if look.name != "" && size.width != 80 || colors && !slices.Contains(colored, st.name) {
 					continue // colours do not depend on the size

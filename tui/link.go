@@ -43,31 +43,3 @@ func (k *link) stale(now time.Time) time.Duration {
 	}
 	return max(now.Sub(k.fresh), time.Second)
 }
-
-// held is what arrived while the display is paused.
-type held struct {
-	on    bool
-	batch *picture.Batch
-	fresh int // processes in it that are not in the picture
-}
-
-// take applies a batch to the picture, or keeps it for later.
-func (h *held) take(v *picture.View, b *picture.Batch) {
-	switch {
-	case !h.on:
-		v.Apply(b)
-		return
-	case h.batch == nil:
-		h.batch = b
-	default:
-		h.batch.Merge(b)
-	}
-	h.fresh = v.Picture.New(h.batch)
-}
-
-func (h *held) turn(v *picture.View) {
-	if b := h.batch; b != nil {
-		v.Apply(b)
-	}
-	*h = held{on: !h.on}
-}

@@ -35,7 +35,6 @@ type model struct {
 
 	link  link
 	view  *picture.View
-	held  held
 	rates rates
 	asked asked
 
@@ -45,7 +44,6 @@ type model struct {
 	events   *panes.EventsPane // below it
 	prompt   *prompt
 	dialog   *panes.Dialog
-	search   search
 	message  message
 	opened   bool // the first screen has been laid out
 }
@@ -70,14 +68,13 @@ func newModel(ctx context.Context, o Options) *model {
 	if f, err := m.filter(o.Filter); err == nil {
 		m.view.SetFilter(f)
 	}
-	m.asked.users = map[int]string{}
 	m.view.HideExited(true)
 	m.setTheme(o.Theme)
 	return m
 }
 
 func (m *model) setTheme(name string) {
-	t := ink.New(ink.Options{Name: name, Square: m.opts.Square})
+	t := ink.New(name)
 	f := help.New()
 	f.Styles = help.Styles{ShortKey: t.KeyStyle}
 	f.ShortSeparator = "  "
@@ -150,7 +147,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 func (m *model) labels() *panes.Labels {
 	return &panes.Labels{
 		Theme: *m.term.theme, Picture: m.view.Picture, Now: m.opts.Now(), Boot: m.link.boot,
-		Users: m.asked.users, Limit: m.term.width, Activity: m.rates.sessions,
+		Limit: m.term.width, Activity: m.rates.sessions,
 	}
 }
 
@@ -163,7 +160,7 @@ func (m *model) fed(msg picture.FeedMsg) {
 	if msg.Batch == nil {
 		return
 	}
-	m.held.take(m.view, msg.Batch)
+	m.view.Apply(msg.Batch)
 	if !m.rates.primed {
 		m.rates.sample(m.opts.Now(), m.link.status.Forks, m.view.Picture)
 	}
@@ -174,10 +171,7 @@ func (m *model) second() tea.Cmd {
 	if m.link.known && m.link.away == nil {
 		m.rates.sample(m.opts.Now(), m.link.status.Forks, m.view.Picture)
 	}
-	if !m.held.on {
-		m.view.Resort()
-	}
-	m.search.count(m.view)
+	m.view.Resort()
 	if m.timeline != nil {
 		m.updateTimeline()
 	}

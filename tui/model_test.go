@@ -2,8 +2,6 @@ package tui
 
 import (
 	"errors"
-	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -21,7 +19,7 @@ func TestReconnect(t *testing.T) {
 	s := onOrphan(t, newFake())
 	s.press("/")
 	s.typed("make -j")
-	s.press("enter h space k k k k")
+	s.press("enter esc h")
 	selected := s.view.Selected().Key()
 	before := s.draw()
 	s.send(picture.FeedMsg{Away: errors.New("connection refused")})
@@ -32,21 +30,6 @@ func TestReconnect(t *testing.T) {
 	if s.view.Selected().Key() != selected || s.draw() != before {
 		t.Errorf("before\n%s\nafter\n%s", before, s.draw())
 	}
-}
-
-func TestPause(t *testing.T) {
-	s := shown(t, 80, 24)
-	had := s.view.Picture.Len()
-	s.press("p")
-	for i := range 37 {
-		s.frames(&api.Frame{Head: api.Head{Kind: "diff"}, Upsert: []api.Process{live(6000+i, 4123, 4123, "new")}})
-	}
-	s.frames(&api.Frame{Head: api.Head{Kind: "diff"}, Upsert: []api.Process{live(4123, 4121, 4121, "make", "all")}})
-	require.Equal(t, s.view.Picture.Len(), had)
-	s.says("paused, 37 new", "!make all")
-	s.press("p")
-	require.Equal(t, s.view.Picture.Len(), had+37)
-	s.says("!paused", "make all")
 }
 
 // If the kernel does not report reparenting, the picture has the dead parent for a
@@ -112,22 +95,23 @@ func TestRates(t *testing.T) {
 	p := picture.New()
 	r.sample(noon, 1000, p)
 	r.sample(noon.Add(2*time.Second), 1100, p)
-	require.Equal(t, r.now(), 50)
+	require.Equal(t, r.forks, 50)
 	r.sample(noon.Add(3*time.Second), 5, p)
-	require.Equal(t, r.now(), 0)
+	require.Equal(t, r.forks, 0)
+	p.Apply(&picture.Batch{Sessions: map[string]*api.Session{"k3x9q2": {ID: "k3x9q2"}}})
 	for i := range 200 {
 		r.sample(noon.Add(time.Duration(4+i)*time.Second), uint64(i), p)
 	}
-	require.Equal(t, len(r.forks), samples)
-	require.Equal(t, ink.New(ink.Options{}).Sparkline([]float64{90, 0, 10, 20, 40}, 4), " ▃▅█")
+	require.Equal(t, len(r.sessions["k3x9q2"]), samples)
+	require.Equal(t, ink.New("auto").Sparkline([]float64{90, 0, 10, 20, 40}, 4), " ▃▅█")
 }
 
 // Whatever keys are pressed, at any size, with any frames: the frame fits, nothing is
 // sent, and nothing breaks.
 func TestAnyKeys(t *testing.T) {
-	keys := []string{"up", "down", "left", "right", "enter", "esc", "pgup", "pgdown", "g", "G", "i", "space", "c", "U", "/", "n", "N", "f", ".",
-		"backspace", "p", "s", "T", "o", "x", "X", "?", "b", "!",
-		"z", "e", "v", "y", "r", "<", "P", "M", "tab", "+", "-", "0", "ctrl+l"}
+	keys := []string{"up", "down", "left", "right", "enter", "esc", "pgup", "pgdown", "g", "G", "i", "/", "n", "f",
+		"backspace", "s", "T", "o", "x", "X", "?", "b", "!",
+		"z", "e", "v", "P", "M", "tab", "+", "-", "0", "ctrl+l"}
 	rapid.Check(t, func(rt *rapid.T) {
 		s := newScreen(t, newFake(), Options{}, 80, 24)
 		for range rapid.IntRange(1, 60).Draw(rt, "steps") {
@@ -158,30 +142,4 @@ func TestAnyKeys(t *testing.T) {
 			rt.Fatalf("sent %q", s.sent())
 		}
 	})
-}
-
-func TestSearch(t *testing.T) {
-	s := shown(t, 80, 24)
-	s.press("e j h k / SLEEP enter")
-	require.Equal(t, s.selected(), "4130 sleep") // it was folded away
-	s.press("g /")
-	s.typed("sleep 30") // as the row shows it: two arguments
-	s.press("enter")
-	require.Equal(t, s.selected(), "4130 sleep")
-	s.press("/ sh enter")
-	var found []string
-	for range 4 {
-		found = append(found, fmt.Sprint(s.view.Selected().Process.PID))
-		s.press("n")
-	}
-	s.press("N")
-	found = append(found, fmt.Sprint(s.view.Selected().Process.PID))
-	// bash is shown once found: its group opens.
-	require.Equal(t, strings.Join(found, " "), "5000 5001 5002 5003 5003")
-	s.press(".")
-	root := s.view.Root()
-	s.press("backspace")
-	if root == nil || s.view.Root() == root {
-		t.Error("backspace shows no level more")
-	}
 }

@@ -78,7 +78,6 @@ func (m *model) readerKeys(msg tea.KeyPressMsg) []ink.KeyRow {
 		ink.OnKey(k.Help, m.opens(onHelp)),
 		ink.StartKey(k.EndSession, inTree),
 		ink.StartKey(k.Kill, inTree),
-		ink.StartKey(k.Copy, inTree),
 		ink.StartKey(k.TreeKeys.Timeline, inTree),
 	)
 }
@@ -112,15 +111,13 @@ func (m *model) timelineKeys(tea.KeyPressMsg) []ink.KeyRow {
 		ink.OnKey(m.keys.Escape, leave),
 		ink.OnKey(m.keys.TreeKeys.Timeline, leave),
 		ink.OnKey(m.keys.Help, m.opens(onHelp)),
-		ink.OnKey(m.keys.Pause, func() { m.held.turn(m.view) }),
 	)
 }
 
 // treeKeys are the keys while the tree has the focus.
 func (m *model) treeKeys(msg tea.KeyPressMsg) []ink.KeyRow {
-	k, v, r, set := m.keys, m.view, m.view.Selected(), m.columnSet()
-	o := v.Order()
-	sort := func(o picture.Order) func() { return func() { m.sort(o) } }
+	k, v, r := m.keys, m.view, m.view.Selected()
+	sort := func(by picture.Sort) func() { return func() { m.sort(by) } }
 	refusal := m.refusal()
 	rows := []ink.KeyRow{
 		ink.OnKey(k.Up, func() { v.Move(-1) }),
@@ -129,12 +126,9 @@ func (m *model) treeKeys(msg tea.KeyPressMsg) []ink.KeyRow {
 		ink.OnKey(k.PageDown, func() { v.Page(true) }),
 		ink.OnKey(k.Home, v.Home),
 		ink.OnKey(k.End, v.End),
-		ink.StartKey(k.Search, m.askSearch),
+		ink.StartKey(k.Search, m.askText),
 		ink.StartKey(k.Filter, m.askFilter),
-		ink.OnKey(k.Next, func() { m.find(false) }),
-		ink.OnKey(k.Prev, func() { m.find(true) }),
 		ink.OnKey(k.Help, m.opens(onHelp)),
-		ink.OnKey(k.Pause, func() { m.held.turn(v) }),
 		ink.OnKey(k.Escape, m.escape),
 	}
 	if r == nil {
@@ -144,12 +138,6 @@ func (m *model) treeKeys(msg tea.KeyPressMsg) []ink.KeyRow {
 		ink.OnKey(k.Left, func() { v.Out(r) }),
 		ink.OnKey(k.Right, func() { v.In(r) }),
 		ink.OnKey(k.Details, m.opens(onDetails)),
-		ink.OnKey(k.Mark, func() { m.mark(r) }),
-		ink.OnKey(k.MarkAll, func() { v.Picture.Mark(r, true, true) }),
-		ink.OnKey(k.Unmark, v.Picture.Unmark),
-		ink.StartKey(k.Copy, func() tea.Cmd { return m.copy(r) }),
-		ink.OnKey(k.Root, func() { v.SetRoot(r) }),
-		ink.OnKey(k.Back, v.Widen),
 		ink.OnKey(k.TreeKeys.Timeline, func() { m.openTimeline(r) }),
 		ink.StartKey(k.Events, func() tea.Cmd { return m.openEvents(r) }),
 		ink.OnKey(k.Pane, m.nextPane),
@@ -160,11 +148,9 @@ func (m *model) treeKeys(msg tea.KeyPressMsg) []ink.KeyRow {
 		ink.OnKey(k.Calls, func() { v.ToggleFilter(picture.Calls) }),
 		ink.OnKey(k.FoldAll, v.FoldSessions),
 		ink.OnKey(k.Exited, m.toggleExited),
-		ink.OnKey(k.Sort, sort(set.Next(o, false))),
-		ink.OnKey(k.SortBack, sort(set.Next(o, true))),
-		ink.OnKey(k.SortCPU, sort(picture.Order{By: picture.ByCPU})),
-		ink.OnKey(k.SortRSS, sort(picture.Order{By: picture.ByRSS})),
-		ink.OnKey(k.Reverse, sort(picture.Order{By: o.By, Reverse: !o.Reverse})),
+		ink.OnKey(k.Sort, sort(m.columnSet().Next(v.Order()))),
+		ink.OnKey(k.SortCPU, sort(picture.ByCPU)),
+		ink.OnKey(k.SortRSS, sort(picture.ByRSS)),
 	)
 }
 

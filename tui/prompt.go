@@ -11,46 +11,33 @@ import (
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
-// prompt is a line while it is typed: a filter, or what is searched for. Its effect is shown
-// during typing; Esc undoes it.
+// prompt is a filter while it is typed. Its effect is shown during typing; Esc undoes it.
 type prompt struct {
-	input   textinput.Model
-	filters bool
-	filter  *picture.Filter // before
-	search  search          // before
-	bad     string          // why the text is invalid
+	input textinput.Model
+	hint  string // while nothing is typed
+	read  func(text string) (*picture.Filter, error)
+	bad   string // why the text is invalid
+
+	filter *picture.Filter // before
+	from   *picture.Row    // that was selected
 }
 
-// search is the current search.
-type search struct {
-	text    string
-	from    *picture.Row // where the reader was
-	at, all int          // the number of the selected match, and how many there are
-}
-
-// word is what is highlighted.
-func (s *search) word() string { return strings.ToLower(s.text) }
-
-// count counts the matches.
-func (s *search) count(v *picture.View) {
-	if s.text != "" {
-		s.at, s.all = v.Matches(s.word())
-	}
-}
-
-// askFilter lets the reader type a filter, beginning with the one in force.
+// askFilter lets the reader type a selection, beginning with the one in force.
 func (m *model) askFilter() tea.Cmd {
-	return m.prompted("filter: ", m.view.Picture.Filter().Typed(), true)
+	return m.prompted("filter: ", m.view.Picture.Filter().Typed(), "as in ls: web ci-* :8080 4130 --state paused --idle 1h", m.filter)
 }
 
-// askSearch lets the reader type what is searched for, from where they are.
-func (m *model) askSearch() tea.Cmd {
-	cmd := m.prompted("search: ", "", false)
-	m.search = search{from: m.view.Selected()}
-	return cmd
+// askText lets the reader type a text.
+func (m *model) askText() tea.Cmd {
+	return m.prompted("search: ", "", "", func(text string) (*picture.Filter, error) {
+		if text = strings.TrimSpace(text); text == "" {
+			return nil, nil
+		}
+		return picture.WithText(text), nil
+	})
 }
 
-func (m *model) prompted(name, text string, filters bool) tea.Cmd {
+func (m *model) prompted(name, text, hint string, read func(string) (*picture.Filter, error)) tea.Cmd {
 	in := textinput.New()
 	in.Prompt = name
 	in.SetStyles(textinput.Styles{})
@@ -58,70 +45,40 @@ func (m *model) prompted(name, text string, filters bool) tea.Cmd {
 	in.CharLimit = 256
 	in.SetValue(text)
 	in.CursorEnd()
-	m.prompt = &prompt{input: in, filters: filters, filter: m.view.Picture.Filter(), search: m.search}
+	m.prompt = &prompt{input: in, hint: hint, read: read, filter: m.view.Picture.Filter(), from: m.view.Selected()}
 	return m.prompt.input.Focus()
 }
 
 func (p *prompt) press(m *model, msg tea.KeyPressMsg) tea.Cmd {
 	switch {
 	case key.Matches(msg, m.keys.Escape):
-		p.takeBack(m)
-		return nil
-	case msg.String() == "enter":
-		p.enter(m)
-		return nil
-	}
-	return p.update(m, msg)
-}
-
-func (p *prompt) takeBack(m *model) {
-	m.prompt = nil
-	if p.filters {
+		m.prompt = nil
 		m.view.SetFilter(p.filter)
-		return
+		m.view.Select(p.from)
+	case msg.String() != "enter":
+		return p.update(m, msg)
+	case p.bad == "":
+		m.prompt = nil
 	}
-	if from := m.search.from; from != nil && !from.Gone() {
-		m.view.Select(from)
-	}
-	m.search = p.search
+	return nil
 }
 
 func (p *prompt) update(m *model, msg tea.Msg) (cmd tea.Cmd) {
 	was := p.input.Value()
 	p.input, cmd = p.input.Update(msg)
-	now := p.input.Value()
-	if now == was {
+	if p.input.Value() == was {
 		return cmd
 	}
 	p.bad = ""
-	if p.filters {
-		if f, err := m.filter(now); err != nil {
-			p.bad = display.Error(err)
-		} else {
-			m.view.SetFilter(f)
-		}
-		return cmd
+	if f, err := p.read(p.input.Value()); err != nil {
+		p.bad = display.Error(err)
+	} else {
+		m.view.SetFilter(f)
 	}
-	m.search.text = strings.TrimSpace(now)
-	if !m.view.Seek(m.search.word(), m.search.from) && m.search.text != "" {
-		p.bad = "not found"
-	}
-	m.search.count(m.view)
 	return cmd
 }
 
-func (p *prompt) enter(m *model) {
-	if p.bad != "" && p.filters {
-		return // it shows the error
-	}
-	m.prompt = nil
-	if p.bad != "" {
-		m.complain("%s: not found", display.Text(m.search.text))
-		m.search = search{}
-	}
-}
-
-// filter is the filter that a text says; nil: none.
+// filter is the filter that a selection says; nil: none.
 func (m *model) filter(text string) (*picture.Filter, error) {
 	words := strings.Fields(text)
 	if len(words) == 0 {
@@ -137,23 +94,11 @@ func (m *model) show(r *picture.Row) {
 	if v.Select(r) {
 		return
 	}
-	v.SetRoot(nil)
-	if !v.Select(r) && v.HidesExited() {
+	if v.HidesExited() {
 		v.HideExited(false)
 		m.say("exited processes are shown now")
 	}
 	if !v.Select(r) {
 		m.complain("%s is hidden by the filter; Esc clears it", m.labels().Row(r))
 	}
-}
-
-// find goes to the next match.
-func (m *model) find(back bool) {
-	switch {
-	case m.search.text == "":
-		m.complain("nothing was searched for yet: /")
-	case !m.view.Find(m.search.word(), back):
-		m.complain("%s: not found", display.Text(m.search.text))
-	}
-	m.search.count(m.view)
 }

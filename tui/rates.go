@@ -14,7 +14,7 @@ const samples = 60
 type rates struct {
 	at       time.Time
 	total    uint64
-	forks    []float64
+	forks    float64 // in the last second
 	sessions map[string][]float64
 	primed   bool
 }
@@ -25,12 +25,9 @@ func (r *rates) sample(now time.Time, forks uint64, p *picture.Picture) {
 	if r.primed && seconds <= 0 {
 		return
 	}
-	perSecond := 0.0
+	r.forks = 0
 	if r.primed && forks >= r.total { // less: another daemon counts from 0
-		perSecond = float64(forks-r.total) / seconds
-	}
-	if r.primed {
-		r.forks = remember(r.forks, perSecond)
+		r.forks = float64(forks-r.total) / seconds
 	}
 	before := r.sessions
 	r.sessions = make(map[string][]float64, len(before))
@@ -45,12 +42,4 @@ func remember(values []float64, v float64) []float64 {
 		values = slices.Delete(values, 0, 1)
 	}
 	return append(values, v)
-}
-
-// now is the latest rate of forks a second.
-func (r *rates) now() float64 {
-	if len(r.forks) == 0 {
-		return 0
-	}
-	return r.forks[len(r.forks)-1]
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"image/color"
 	"io/fs"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -22,23 +21,29 @@ import (
 
 func (s *screen) selected() string { return s.labels().Row(s.view.Selected()) }
 
-// The search jumps to the match while it is typed, counts matches, and Esc undoes it.
-func TestSearchWhileTyping(t *testing.T) {
+// While a text is typed, only rows that have it are shown, with those above them, also if they were
+// folded away, and the first one is selected. Esc undoes it.
+func TestText(t *testing.T) {
 	s := shown(t, 80, 24)
-	s.press("e /")
-	for _, step := range []struct{ key, row, foot string }{
-		{"s", "4121 sh", "search: s 1/417"}, {"l", "4130 sleep", "search: sl 1/1"}, {"x", "k3x9q2 build", "search: slx not found"},
-		{"backspace", "4130 sleep", "search: sl 1/1"},
+	s.press("e j h k /")
+	for _, step := range []struct{ key, row, says string }{
+		{"s", "4121 sh", "417 match"}, {"l", "4130 sleep", "!make -j2"}, {"x", "", "nothing matches the filter"}, {"backspace", "4130 sleep", "4122 sh"},
 	} {
 		s.press(step.key)
-		require.Equal(t, s.selected(), step.row)
-		s.says(step.foot)
+		if r := s.view.Selected(); step.row != "" {
+			require.Equal(t, s.labels().Row(r), step.row)
+		}
+		s.says(step.says)
 	}
 	s.press("esc")
-	require.Equal(t, s.selected()+s.search.text, "k3x9q2 build")
-	s.press("/ cpp enter n")
-	require.Equal(t, s.selected(), "4126 cpp")
-	s.says("2/2 cpp")
+	require.Equal(t, s.selected(), "k3x9q2 build")
+	s.says("make -j2")
+	s.press("/")
+	s.typed("SLEEP 30") // as the row shows it: two arguments, in any case
+	s.press("enter")
+	require.Equal(t, s.selected(), "4130 sleep")
+	s.press("esc")
+	s.says("make -j2")
 }
 
 // Exited processes are hidden, but not those above a live one, nor the one that is
@@ -69,26 +74,6 @@ func TestEndedSessions(t *testing.T) {
 	over := slices.IndexFunc(lines, func(l string) bool { return strings.Contains(l, "job e0") })
 	if live < 0 || over < live {
 		t.Errorf("at %d and %d\n%s", live, over, s.draw())
-	}
-}
-
-func TestCopy(t *testing.T) {
-	s := onOrphan(t, newFake())
-	_, cmd := s.Update(stroke("y"))
-	var copied []string
-	var walk func(msg tea.Msg)
-	walk = func(msg tea.Msg) {
-		if all, ok := msg.(tea.BatchMsg); ok {
-			for _, c := range all {
-				walk(c())
-			}
-		} else if msg != nil && strings.Contains(reflect.TypeOf(msg).String(), "Clipboard") {
-			copied = append(copied, fmt.Sprint(msg))
-		}
-	}
-	walk(cmd())
-	if len(copied) != 1 || copied[0] != "4130@4130000000000" || !strings.Contains(s.draw(), "copied 4130@4130000000000") {
-		t.Errorf("copied %q\n%s", copied, s.draw())
 	}
 }
 

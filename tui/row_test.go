@@ -39,14 +39,13 @@ func TestDeadIsFaint(t *testing.T) {
 	}
 }
 
-// What does not happen is blank, and a graph stands beside its unit.
+// Where nothing happens the graph says so.
 func TestGraphs(t *testing.T) {
 	s := shown(t, 200, 50)
 	s.later(time.Second)
-	s.press("z")
-	s.says("!▁", "activity none")
+	s.says("activity none", "0 forks/s")
 	s.busy()
-	s.says("█ 1521 forks/s", "!activity none")
+	s.says("█", "1521 forks/s", "!activity none")
 }
 
 // How a process died and when stand in one place at every width, not in a note.

@@ -21,11 +21,9 @@ type Options struct {
 	ReadOnly bool   // nothing can be ended
 	Theme    string // see ink.Themes
 	ASCII    bool
-	Square   bool // the terminal has no rounded corners
 	// Select reads a selection of sessions, in words and flags.
 	Select  func(words []string) (*api.Selection, error)
 	Now     func() time.Time
-	User    func(uid int) string // names a user, which may take time; nil: not known
 	Input   io.Reader
 	Output  *os.File
 	Environ []string

@@ -40,11 +40,10 @@ func (w *rows) session(l *ink.Line, r *picture.Row) {
 	note, rest := w.note(s, room-program)
 	name, id := w.names(r, rest, max(min(ink.Width(command), commandColumns)+2-program, 0))
 
-	word := w.m.search.word()
-	put := func(p ink.Paint, s, word string) { l.PutMatch(p, w.Match, w.Fit(s, l.Left-left), word) }
-	put(look.Paint, name, word)
+	put := func(p ink.Paint, s string) { l.Put(p, w.Fit(s, l.Left-left)) }
+	put(look.Paint, name)
 	if id != "" {
-		put(w.Dim, " "+id, word)
+		put(w.Dim, " "+id)
 	}
 	if note != "" {
 		p := w.Warn
@@ -53,12 +52,12 @@ func (w *rows) session(l *ink.Line, r *picture.Row) {
 		} else if look.Glyph != "" {
 			p = look.Paint
 		}
-		put(p, "  "+note, "")
+		put(p, "  "+note)
 	}
 	if command != "" {
-		put(w.Dim, "  "+command, word)
+		put(w.Dim, "  "+command)
 	} else if r.Folded() && !w.table {
-		put(w.Dim, w.hidden(r), "")
+		put(w.Dim, w.hidden(r))
 	}
 	figures()
 }

@@ -39,15 +39,12 @@ func (m *model) statusLine() string {
 		if k.stale(m.opts.Now()) > 0 {
 			facts = t.Dim
 		}
-		forks := fmt.Sprintf("%.0f forks/s", m.rates.now())
-		const lately = 16 // values, with room from the start, so that nothing moves when they arrive
-		spark := t.Sparkline(m.rates.forks, lately)
+		forks := fmt.Sprintf("%.0f forks/s", m.rates.forks)
 		parts = append(parts,
 			part{long: sessions, middle: sessions},
 			part{long: live, middle: live, short: live, Paint: facts},
 			part{long: orphans, middle: orphans, Paint: t.Moved},
-			part{long: fmt.Sprintf("%*s %s", lately, spark, forks), middle: forks,
-				short: fmt.Sprintf("%.0f/s", m.rates.now())})
+			part{long: forks, middle: forks, short: fmt.Sprintf("%.0f/s", m.rates.forks)})
 		if s.Lost > 0 {
 			lost := fmt.Sprintf("lost %d", s.Lost)
 			parts = append(parts, part{long: lost, middle: lost, short: lost, Paint: t.Warn})
@@ -184,9 +181,6 @@ func (m *model) warnings() (all []banner) {
 			display.Count(int(s.Lost), "event", "events"),
 		)
 	}
-	if m.held.on {
-		add(t.Warn, fmt.Sprintf("PAUSED, %d new", m.held.fresh), "paused, %d new; p continues", m.held.fresh)
-	}
 	if m.opts.ReadOnly || s.ReadOnly {
 		add(t.Key, "READ-ONLY", "read-only: nothing can be ended from here")
 	}
@@ -241,10 +235,8 @@ func (m *model) bottom() []string {
 		switch {
 		case m.prompt.bad != "":
 			l.Put(t.Bad, "  "+bad)
-		case !m.prompt.filters && m.search.text != "":
-			l.Put(t.Key, fmt.Sprintf("  %d/%d", m.search.at, m.search.all))
-		case m.prompt.filters && m.prompt.input.Value() == "":
-			l.Put(t.Dim, "  as in ls: web ci-* :8080 4130 --state paused --idle 1h")
+		case m.prompt.input.Value() == "":
+			l.Put(t.Dim, "  "+m.prompt.hint)
 		}
 	case m.message.text != "" && m.message.bad:
 		return m.wrapped(t.Bad, "! "+display.Text(m.message.text))
@@ -270,8 +262,7 @@ func (m *model) hints() []key.Binding {
 	quit := ink.Named(k.Quit, "q", "quit")
 	switch {
 	case m.focus == onDetails:
-		return []key.Binding{k.Escape, ink.Named(k.EndSession, "x", "end"), k.Up, k.Down,
-			ink.Named(k.Copy, "y", "copy"), k.Pane, quit}
+		return []key.Binding{k.Escape, ink.Named(k.EndSession, "x", "end"), k.Up, k.Down, k.Pane, quit}
 	case m.focus == onEvents:
 		return []key.Binding{k.Escape, ink.Named(k.Events, "v", "close"), k.Up, k.Down, k.Pane, quit}
 	case m.focus == onHelp:

@@ -97,11 +97,7 @@ func (w *rows) line(r *picture.Row, edge string) string {
 	if r == w.m.view.Selected() {
 		l, edge = w.Theme.Selected(w.columns, w.m.focus == onTree), w.Cursor
 	}
-	if r.Marked {
-		l.Put(w.Warn, w.Theme.Mark)
-	} else {
-		l.Put(w.Dim, edge)
-	}
+	l.Put(w.Dim, edge)
 	w.indent(l, r)
 	if r.Kind == picture.SessionRow {
 		w.session(l, r)
@@ -164,7 +160,7 @@ func (w *rows) process(l *ink.Line, r *picture.Row) {
 	left, figures := w.figures(l, r)
 	room := max(l.Left-left, 0)
 	shown, used := fitting(notes, ink.Width(command), room)
-	l.PutMatch(text, w.Match, w.Fit(command, max(room-used, 0)), w.m.search.word())
+	l.Put(text, w.Fit(command, max(room-used, 0)))
 	for _, n := range shown {
 		l.Skip(2)
 		l.Put(n.Paint, n.text)

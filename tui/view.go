@@ -249,47 +249,18 @@ func overlay(lines, box []string, width int) {
 func (m *model) treeFrame(l layout) ink.Frame {
 	v, t := m.view, m.term.theme
 	f := ink.Frame{Title: "Sessions", Focused: m.focus == onTree}
-	var how []string
-	if root := v.Root(); root != nil {
-		how = append(how, "from "+m.labels().Row(root))
-	}
 	if filter := v.Picture.Filter(); filter != nil {
-		how = append(how, "filter "+display.Text(filter.Text))
-	}
-	if len(how) > 0 {
-		f.Title += ": " + strings.Join(how, ", ")
+		f.Title += ": filter " + display.Text(filter.Text)
 	}
 	gap := " "
 	if l.framed {
 		gap = t.Horizontal
 	}
 	f.Head = m.columnSet().Head(t, v.Order(), gap)
-	f.Foot = m.note(m.notShown())
+	if n := v.Hidden(); n > 0 {
+		f.Foot = m.note(fmt.Sprintf("%d exited hidden", n))
+	}
 	return f
-}
-
-// notShown says how much is hidden, marked and found.
-func (m *model) notShown() string {
-	var facts []string
-	if n := m.view.Hidden(); n > 0 {
-		facts = append(facts, fmt.Sprintf("%d exited hidden", n))
-	}
-	if n := m.view.Picture.Marks(); n > 0 {
-		facts = append(facts, fmt.Sprintf("%d marked", n))
-	}
-	if m.search.all > 0 && m.prompt == nil {
-		facts = append(facts, m.matches())
-	}
-	return strings.Join(facts, " "+m.term.theme.Sep+" ")
-}
-
-// matches says which match is selected, of how many.
-func (m *model) matches() string {
-	at := "-"
-	if m.search.at > 0 {
-		at = fmt.Sprint(m.search.at)
-	}
-	return fmt.Sprintf("%s/%d %s", at, m.search.all, display.Text(m.search.text))
 }
 
 // helpLines is every key, and what the rows mean.

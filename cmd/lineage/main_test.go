@@ -333,7 +333,7 @@ func TestErrors(t *testing.T) {
 		{newFake(), "end --yes nosuch", 3, "session nosuch: not found"},
 		{nil, "top", 5, `no daemon at /run/lineage/lineage.sock; start it as root with "lineage daemon" or "lineage run"`},
 		{newFake(), "top nosuch", 3, "session nosuch: not found"},
-		{newFake(), "top --theme night", 2, `top: invalid --theme "night": must be one of auto, dark, light, contrast, mono`},
+		{newFake(), "top --theme night", 2, `top: invalid --theme "night": must be one of auto, dark, light, mono`},
 		{newFake(), "ls -H web1 --socket /x", 2, "--socket is for the daemon of this host, not with -H"},
 		{newFake(), "ls -H w,-x", 2, `ls: invalid --host "w,-x": must be hosts or @GROUP; "-x" begins with -`},
 		{refuse(api.CodeDenied, "end k3x9q2: not permitted: it belongs to uid 1001", "run with sudo"), "end --yes build", 4,

@@ -38,7 +38,7 @@ one line for each change.`,
 	}
 	f := cmd.Flags()
 	f.BoolVar(&o.ReadOnly, "read-only", false, "end nothing, whatever is pressed")
-	f.Var(&theme, "theme", "`THEME`: auto, dark, light, contrast or mono (default auto; mono with NO_COLOR)")
+	f.Var(&theme, "theme", "`THEME`: auto, dark, light or mono (default auto; mono with NO_COLOR)")
 	f.Lookup("theme").DefValue = "" // the usage names it
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		o.Theme = a.topTheme(theme.Value)
@@ -66,10 +66,8 @@ func (a *app) liveTop(ctx context.Context, o tui.Options) (err error) {
 	if o.Connect, err = view.Daemon(ctx, a.client); err != nil {
 		return err
 	}
-	o.User = view.User
 	o.Now, o.Environ = a.Now, os.Environ()
 	o.Output, _ = a.Stdout.(*os.File)
-	o.Square = ink.SquareTerminal(a.Env("TERM"))
 	return tui.Run(ctx, o)
 }
 

@@ -19,7 +19,7 @@ func TestTopOffATerminal(t *testing.T) {
 
 func TestTopTheme(t *testing.T) {
 	for _, tt := range []struct{ line, noColor, want string }{
-		{"", "", "auto"}, {"--theme contrast", "", "contrast"}, {"--theme contrast", "1", "mono"},
+		{"", "", "auto"}, {"--theme light", "", "light"}, {"--theme light", "1", "mono"},
 		{"--color never", "", "mono"}, {"--color always", "1", "auto"},
 	} {
 		w := newWorld(t, newFake())

@@ -6,25 +6,23 @@ import "strings"
 type Glyphs struct {
 	LiveGlyph, ExitedGlyph, EndedGlyph, MovedGlyph string
 	Died                                           string // before how long ago
-	Cursor, Mark, Open, Shut                       string
+	Cursor, Open, Shut                             string
 	Tee, Elbow, Bar                                string
 	Times, Dots, Up, Down, Sep, Side               string
 	Lane, LaneNow, LaneDot                         string
 	Horizontal, Corners                            string
 	OpenClaim, CloseClaim                          string // around what a member says
-	Rising, Falling                                string
+	Falling                                        string
 	Spark                                          []string
 }
 
-const squareCorners = "┌┐└┘"
-
 var glyphs = Glyphs{
 	LiveGlyph: "●", ExitedGlyph: "○", EndedGlyph: "⚑", MovedGlyph: "↷", Died: "†",
-	Cursor: "›", Mark: "✓", Open: "▾ ", Shut: "▸ ",
+	Cursor: "›", Open: "▾ ", Shut: "▸ ",
 	Tee: "├─", Elbow: "└─", Bar: "│ ",
 	Times: "×", Dots: "…", Up: "↑", Down: "↓", Sep: "·", Side: "│",
-	Lane: "━", LaneNow: "▶", LaneDot: "•", Horizontal: "─", Corners: "╭╮╰╯",
-	Rising: "▲", Falling: "▼", OpenClaim: "⟨", CloseClaim: "⟩",
+	Lane: "━", LaneNow: "▶", LaneDot: "•", Horizontal: "─", Corners: "┌┐└┘",
+	Falling: "▼", OpenClaim: "⟨", CloseClaim: "⟩",
 	Spark: strings.Split("▁▂▃▄▅▆▇█", ""),
 }
 
@@ -46,6 +44,3 @@ func (g *Glyphs) Sparkline(values []float64, columns int) string {
 	}
 	return b.String()
 }
-
-// SquareTerminal reports whether a terminal of that type has no rounded corners.
-func SquareTerminal(term string) bool { return term == "linux" || strings.HasPrefix(term, "vt") }

@@ -9,16 +9,13 @@ import (
 
 // TreeKeys are the keys of the tree of sessions, and the keys that work everywhere.
 type TreeKeys struct {
-	Up, Down, Home, End, PageUp, PageDown     key.Binding
-	Left, Right, FoldAll                      key.Binding
-	Details, Events, Pane                     key.Binding
-	Mark, MarkAll, Unmark, Copy               key.Binding
-	Search, Next, Prev, Filter                key.Binding
-	Root, Back                                key.Binding
-	Pause, Timeline, Orphans, Calls, Exited   key.Binding
-	Sort, SortBack, SortCPU, SortRSS, Reverse key.Binding
-	EndSession, Kill                          key.Binding
-	Help, Escape, Quit, Suspend, Redraw       key.Binding
+	Up, Down, Home, End, PageUp, PageDown  key.Binding
+	Left, Right, FoldAll                   key.Binding
+	Details, Events, Pane                  key.Binding
+	Search, Filter, Orphans, Calls, Exited key.Binding
+	Timeline, Sort, SortCPU, SortRSS       key.Binding
+	EndSession, Kill                       key.Binding
+	Help, Escape, Quit, Suspend, Redraw    key.Binding
 }
 
 // TimelineKeys are the keys of the timeline.
@@ -64,28 +61,17 @@ func NewKeys() KeyMap {
 			Details:    bind("Enter i", "details: why the process is in its session", "enter", "i"),
 			Events:     bind("v", "events of the session, as they happen", "v"),
 			Pane:       bind("Tab", "next pane", "tab"),
-			Mark:       bind("Space", "mark the process or session", "space"),
-			MarkAll:    bind("c", "mark all processes at and below the row", "c"),
-			Unmark:     bind("U", "unmark all", "U"),
-			Copy:       bind("y", "copy PID@START or the session's id to the clipboard", "y"),
-			Search:     bind("/", "search, while you type", "/"),
-			Next:       bind("n", "next match", "n"),
-			Prev:       bind("N", "previous match", "N"),
+			Search:     bind("/", "show only rows with a text in the command or name", "/"),
 			Filter:     bind("f", "filter: select sessions in the words of \"lineage ls\"", "f"),
-			Root:       bind(".", "show only the row and what is below it", "."),
-			Back:       bind("Backspace", "show one level more", "backspace"),
-			Pause:      bind("p", "pause the display", "p"),
 			Timeline:   bind("T", "timeline of the session", "T"),
 			Orphans:    bind("o", "orphans and zombies only", "o"),
 			Calls:      bind("b", "only what tool calls started", "b"),
 			Exited:     bind("e", "show or hide exited processes", "e"),
-			Sort:       bind("s >", "sort by the next column", "s", ">"),
-			SortBack:   bind("<", "sort by the previous column", "<"),
+			Sort:       bind("s", "sort by the next column", "s"),
 			SortCPU:    bind("P", "sort by CPU%", "P"),
 			SortRSS:    bind("M", "sort by memory (RSS)", "M"),
-			Reverse:    bind("r", "reverse the order", "r"),
-			EndSession: bind("x", "end the session of the row, or the marked ones", "x"),
-			Kill:       bind("X", "kill only this process, or the marked ones", "X"),
+			EndSession: bind("x", "end the session of the row", "x"),
+			Kill:       bind("X", "kill only this process", "X"),
 			Help:       bind("?", "help", "?", "f1"),
 			Escape:     bind("Esc", "back", "esc"),
 			Quit:       bind("q", "quit (ends nothing)", "q", "ctrl+c"),
@@ -129,11 +115,11 @@ type keyGroup struct {
 func (m KeyMap) Groups() []keyGroup {
 	t := m.TreeKeys
 	return []keyGroup{
-		{"Act", []key.Binding{t.EndSession, t.Kill, t.Mark, t.MarkAll, t.Unmark, t.Copy}},
-		{"Look", []key.Binding{t.Details, t.Timeline, t.Events, t.Orphans, t.Calls, t.Exited, t.Pane, t.Pause}},
+		{"Act", []key.Binding{t.EndSession, t.Kill}},
+		{"Look", []key.Binding{t.Details, t.Timeline, t.Events, t.Pane}},
 		{"Move", []key.Binding{t.Up, t.Down, t.Left, t.Right, t.FoldAll, t.Home, t.End, t.PageUp, t.PageDown}},
-		{"Find", []key.Binding{t.Filter, t.Search, t.Next, t.Prev, t.Root, t.Back}},
-		{"Arrange", []key.Binding{t.Sort, t.SortBack, t.SortCPU, t.SortRSS, t.Reverse}},
+		{"Find", []key.Binding{t.Filter, t.Search, t.Orphans, t.Calls, t.Exited}},
+		{"Arrange", []key.Binding{t.Sort, t.SortCPU, t.SortRSS}},
 		{"Leave", []key.Binding{t.Help, t.Escape, t.Quit, t.Suspend, t.Redraw}},
 		{"In the timeline", bindings(m.Timeline)},
 		{"In the dialog that ends", bindings(m.Dialog)},
@@ -160,7 +146,7 @@ func (t TreeKeys) Short(folded bool) []key.Binding {
 		Named(t.Search, "/", "search"), Named(t.Filter, "f", "filter"), Named(t.FoldAll, "z", fold),
 		Named(t.Exited, "e", "exited"),
 		Named(t.Timeline, "T", "timeline"), Named(t.Events, "v", "events"), Named(t.Sort, "s", "sort"),
-		Named(t.Orphans, "o", "orphans"), Named(t.Mark, "Space", "mark"), Named(t.Pause, "p", "pause"),
+		Named(t.Orphans, "o", "orphans"),
 	}
 }
 

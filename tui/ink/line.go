@@ -60,32 +60,6 @@ func (l *Line) write(p Paint, s string) {
 	l.b.WriteString(p.Of(s))
 }
 
-// PutMatch writes text in which each occurrence of word, in lower case, is painted
-// as a match.
-func (l *Line) PutMatch(p, match Paint, s, word string) {
-	s = cut(s, l.Left, l.dots)
-	for lower := strings.ToLower(s); word != "" && len(lower) == len(s); lower = strings.ToLower(s) {
-		i := strings.Index(lower, word)
-		if i < 0 {
-			break
-		}
-		l.Put(p, s[:i])
-		l.putMatch(match, s[i:i+len(word)])
-		s = s[i+len(word):]
-	}
-	l.Put(p, s)
-}
-
-// putMatch interrupts a bar whose text has one style.
-func (l *Line) putMatch(match Paint, s string) {
-	if !l.bar.plain {
-		l.Put(match, s)
-		return
-	}
-	l.b.WriteString(l.bar.off + match.Of(s) + l.bar.on)
-	l.Left -= Width(s)
-}
-
 // PutRight writes text at the right edge of the next columns.
 func (l *Line) PutRight(p Paint, s string, columns int) {
 	columns = min(columns, l.Left)

@@ -9,7 +9,7 @@ import (
 )
 
 // Themes are the values of --theme.
-var Themes = []string{"auto", "dark", "light", "contrast", "mono"}
+var Themes = []string{"auto", "dark", "light", "mono"}
 
 // Paint draws text in one style.
 type Paint struct{ on, off string }
@@ -31,7 +31,7 @@ func painter(s lipgloss.Style) Paint {
 type Theme struct {
 	Glyphs
 	Session, Live, Exited, Zombie, Ended, Moved Paint
-	Strong, Dim, Warn, Bad, Key, Match, Border  Paint
+	Strong, Dim, Warn, Bad, Key, Border         Paint
 	KeyStyle                                    lipgloss.Style // of Key, for the footer
 
 	bar, idle bar
@@ -43,30 +43,19 @@ type bar struct {
 	plain bool
 }
 
-// Options choose a theme.
-type Options struct {
-	Name   string // one of Themes
-	Square bool   // the terminal has no rounded corners
-}
-
-// New makes a theme. Auto uses the terminal's own sixteen colours, which suit any
+// New makes one of Themes. Auto uses the terminal's own sixteen colours, which suit any
 // background.
-func New(o Options) *Theme {
+func New(name string) *Theme {
 	t := &Theme{Glyphs: glyphs}
-	if o.Square {
-		t.Corners = squareCorners
-	}
-	switch o.Name {
+	switch name {
 	case "mono":
 		t.mono()
-	case "contrast":
-		t.contrast()
 	case "dark":
 		t.palette(shades{accent: 75, live: 114, faint: 245, zombie: 203, ended: 176,
-			moved: 215, warn: 221, border: 240, bar: 24, idle: 237, match: 58})
+			moved: 215, warn: 221, border: 240, bar: 24, idle: 237})
 	case "light":
 		t.palette(shades{accent: 25, live: 28, faint: 242, zombie: 160, ended: 127,
-			moved: 130, warn: 94, border: 249, bar: 153, idle: 254, match: 229})
+			moved: 130, warn: 94, border: 249, bar: 153, idle: 254})
 	default:
 		t.sixteen()
 	}
@@ -80,20 +69,8 @@ func (t *Theme) mono() {
 	bold, faint := painter(style().Bold(true)), painter(style().Faint(true))
 	t.Session, t.Strong, t.Warn, t.Bad = bold, bold, bold, bold
 	t.Exited, t.Dim = faint, faint // NO_COLOR does not forbid it
-	t.Match = painter(style().Underline(true))
 	t.KeyStyle = style().Bold(true)
 	t.bar = bar{painter(style().Reverse(true)), true}
-	t.idle = bar{painter(style().Bold(true).Underline(true)), true}
-}
-
-func (t *Theme) contrast() {
-	bright := func(c ansi.BasicColor) Paint { return painter(style().Bold(true).Foreground(c)) }
-	bold := painter(style().Bold(true))
-	t.Session, t.Live, t.Zombie, t.Ended, t.Moved = bright(14), bright(10), bright(9), bright(13), bright(11)
-	t.Strong, t.Warn, t.Bad = bold, bright(11), bright(9)
-	t.Match = painter(style().Bold(true).Underline(true))
-	t.KeyStyle = style().Bold(true).Foreground(ansi.BasicColor(14))
-	t.bar = bar{painter(style().Bold(true).Reverse(true)), true}
 	t.idle = bar{painter(style().Bold(true).Underline(true)), true}
 }
 
@@ -103,7 +80,6 @@ func (t *Theme) sixteen() {
 	t.Session = painter(style().Bold(true).Foreground(ansi.BasicColor(6)))
 	t.Live, t.Exited, t.Zombie, t.Ended, t.Moved = front(2), faint, front(1), front(5), front(3)
 	t.Strong, t.Dim, t.Border, t.Warn, t.Bad = painter(style().Bold(true)), faint, faint, front(3), front(1)
-	t.Match = painter(style().Foreground(ansi.BasicColor(0)).Background(ansi.BasicColor(3)))
 	t.KeyStyle = style().Foreground(ansi.BasicColor(6))
 	on := func(c ansi.BasicColor) bar {
 		return bar{painter(style().Foreground(ansi.BasicColor(0)).Background(c)), true}
@@ -114,7 +90,7 @@ func (t *Theme) sixteen() {
 // shades are colours from the 256.
 type shades struct {
 	accent, live, faint, zombie, ended, moved, warn, border uint8
-	bar, idle, match                                        uint8 // backgrounds
+	bar, idle                                               uint8 // backgrounds
 }
 
 func (t *Theme) palette(s shades) {
@@ -124,7 +100,6 @@ func (t *Theme) palette(s shades) {
 	t.Session = painter(style().Bold(true).Foreground(shade(s.accent)))
 	t.Live, t.Exited, t.Zombie, t.Ended, t.Moved = front(s.live), front(s.faint), front(s.zombie), front(s.ended), front(s.moved)
 	t.Strong, t.Dim, t.Border, t.Warn, t.Bad = painter(style().Bold(true)), front(s.faint), front(s.border), front(s.warn), front(s.zombie)
-	t.Match = painter(style().Bold(true).Background(shade(s.match)))
 	t.KeyStyle = style().Foreground(shade(s.accent))
 	t.bar, t.idle = bar{back(s.bar), false}, bar{back(s.idle), false}
 }

@@ -16,12 +16,10 @@ import (
 type column struct {
 	name, head string
 	width      int
-	sort       picture.Sort // none: rows are not sorted by it
+	sort       picture.Sort
 	of         owner
 	cell       func(l *Labels, r *picture.Row) string
 }
-
-const none = picture.Sort(0xff)
 
 // owner is the rows that a column is for.
 type owner uint8
@@ -41,7 +39,6 @@ var all = []column{
 	{"rss", "RSS", 5, picture.ByRSS, everyRow, rss},
 	ports(7),
 	{"age", "AGE", 6, picture.ByAge, everyRow, func(l *Labels, r *picture.Row) string { return display.Age(l.Picture.Age(r)) }},
-	{"activity", "ACTIVITY", 8, none, everyRow, activity},
 }
 
 // ColumnTitle names an order as the head of its column does.
@@ -65,8 +62,8 @@ const morePorts = 10
 // The columns in the order in which they get room; inTable is that of a table of sessions, whose
 // names are short. Leftovers and zombies without a column are named in the text of their row.
 var (
-	inTree  = []string{"cpu", "rss", "live", "orphans", "leftovers", "age", "ports", "zombies", "activity"}
-	inTable = []string{"live", "orphans", "leftovers", "zombies", "cpu", "rss", "ports", "age", "activity"}
+	inTree  = []string{"cpu", "rss", "live", "orphans", "leftovers", "age", "ports", "zombies"}
+	inTable = []string{"live", "orphans", "leftovers", "zombies", "cpu", "rss", "ports", "age"}
 )
 
 // Columns is the shown columns, in the order of a row.
@@ -90,7 +87,7 @@ func Fit(width int, table bool) (s Columns) {
 	in, wider := map[string]bool{}, 0
 	for _, name := range order {
 		c := &all[slices.IndexFunc(all, func(c column) bool { return c.name == name })]
-		if name == "activity" && !table && width < 130 || c.width+1 > names || c.of != sessions && c.width+1 > share {
+		if c.width+1 > names || c.of != sessions && c.width+1 > share {
 			break
 		}
 		in[name] = true
@@ -141,16 +138,12 @@ func (s Columns) Spare(r *picture.Row) (n int) {
 }
 
 // Head writes the names; an arrow marks the sort column.
-func (s Columns) Head(t *ink.Theme, o picture.Order, gap string) string {
+func (s Columns) Head(t *ink.Theme, by picture.Sort, gap string) string {
 	var b strings.Builder
 	for _, c := range s {
 		name, p := c.head, t.Dim
-		if c.sort == o.By {
-			arrow := t.Falling
-			if o.Reverse {
-				arrow = t.Rising
-			}
-			name, p = arrow+name, t.Key
+		if c.sort == by {
+			name, p = t.Falling+name, t.Key
 		}
 		b.WriteString(t.Border.Of(strings.Repeat(gap, max(c.width+1-ink.Width(name), 0))))
 		b.WriteString(p.Of(name))
@@ -188,7 +181,7 @@ func (c *column) look(l *Labels, text string) ink.Paint {
 		return l.Warn
 	case c.name == "zombies":
 		return l.Zombie
-	case c.name == "ports" || c.name == "activity":
+	case c.name == "ports":
 		return l.Key
 	case c.name == "cpu":
 		if p, err := strconv.ParseFloat(text, 64); err == nil && p >= busy {
@@ -198,21 +191,14 @@ func (c *column) look(l *Labels, text string) ink.Paint {
 	return ink.Paint{}
 }
 
-// Next is the order after o: that of the next column, or with back of the previous one.
-func (s Columns) Next(o picture.Order, back bool) picture.Order {
+// Next is the order after by: that of the next column.
+func (s Columns) Next(by picture.Sort) picture.Sort {
 	var sorts []picture.Sort
 	for _, c := range s {
-		if c.sort != none {
-			sorts = append(sorts, c.sort)
-		}
+		sorts = append(sorts, c.sort)
 	}
 	sorts = append(sorts, picture.ByName)
-	i, step := slices.Index(sorts, o.By), 1
-	if back {
-		step = -1
-		i = max(i, 0)
-	}
-	return picture.Order{By: sorts[(i+step+len(sorts))%len(sorts)]}
+	return sorts[(slices.Index(sorts, by)+1)%len(sorts)]
 }
 
 // Over reports whether a row has no figures: it is over.
@@ -255,13 +241,4 @@ func rss(_ *Labels, r *picture.Row) string {
 		return display.Size(n)
 	}
 	return "-"
-}
-
-// activity is the CPU% of a session over time; its full height is at least a tenth of a
-// CPU.
-func activity(l *Labels, r *picture.Row) string {
-	if r.Kind != picture.SessionRow || Over(r) {
-		return ""
-	}
-	return l.Sparkline(l.Activity[r.Session.ID], 8)
 }

@@ -37,16 +37,16 @@ func TestFit(t *testing.T) {
 		{70, false, "live orphans leftovers cpu rss ports age"},
 		{78, false, "live orphans leftovers zombies cpu rss ports age"},
 		{126, false, "live orphans leftovers zombies cpu rss PORTS age"},
-		{198, false, "live orphans leftovers zombies cpu rss PORTS age activity"},
+		{198, false, "live orphans leftovers zombies cpu rss PORTS age"},
 		{40, true, "live orphans leftovers"},
 		{78, true, "live orphans leftovers zombies cpu rss ports age"},
-		{118, true, "live orphans leftovers zombies cpu rss PORTS age activity"},
+		{118, true, "live orphans leftovers zombies cpu rss PORTS age"},
 	} {
 		s := Fit(tt.width, tt.table)
 		if got := names(s); got != tt.want {
 			t.Errorf("%d %t: %s, want %s", tt.width, tt.table, got, tt.want)
 		}
-		if w := ink.Width(ansi.Strip(s.Head(ink.New(ink.Options{}), picture.Order{}, " "))); w != s.Width() {
+		if w := ink.Width(ansi.Strip(s.Head(ink.New("auto"), picture.ByAge, " "))); w != s.Width() {
 			t.Errorf("%d: the head is %d wide, the set %d", tt.width, w, s.Width())
 		}
 	}
@@ -54,28 +54,20 @@ func TestFit(t *testing.T) {
 
 // One key goes through every column and back to the first.
 func TestNext(t *testing.T) {
-	s := Fit(198, false)
-	o, seen := picture.Order{}, map[picture.Sort]bool{}
+	s, by, seen := Fit(198, false), picture.ByAge, map[picture.Sort]bool{}
 	for range 9 {
-		seen[o.By] = true
-		next := s.Next(o, false)
-		if back := s.Next(next, true); back != o {
-			t.Errorf("after %v comes %v, before that %v", o, next, back)
-		}
-		o = next
+		seen[by] = true
+		by = s.Next(by)
 	}
-	if len(seen) != 9 || o != (picture.Order{}) {
-		t.Errorf("%v, and then %v", seen, o)
+	if len(seen) != 9 || by != picture.ByAge {
+		t.Errorf("%v, and then %v", seen, by)
 	}
 }
 
 // The arrow is on the sort column.
 func TestHead(t *testing.T) {
-	s, theme := Fit(78, false), ink.New(ink.Options{Name: "mono"})
-	for _, tt := range []struct {
-		order picture.Order
-		want  string
-	}{{picture.Order{By: picture.ByRSS}, "▼RSS"}, {picture.Order{By: picture.ByRSS, Reverse: true}, "▲RSS"}, {picture.Order{}, "▼AGE"}} {
-		require.Contains(t, ansi.Strip(s.Head(theme, tt.order, "─")), tt.want)
+	s, theme := Fit(78, false), ink.New("mono")
+	for by, want := range map[picture.Sort]string{picture.ByRSS: "▼RSS", picture.ByAge: "▼AGE"} {
+		require.Contains(t, ansi.Strip(s.Head(theme, by, "─")), want)
 	}
 }

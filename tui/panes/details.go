@@ -106,7 +106,9 @@ func (p *pane) process(r *picture.Row, a DetailAnswer) {
 	p.fact("parent", p.parent(pr, why))
 	p.fact("exe", pr.Exe)
 	p.fact("cwd", pr.Cwd)
-	p.fact("user", p.user(pr))
+	if pr.UID != nil {
+		p.fact("user", fmt.Sprint(*pr.UID))
+	}
 	p.fact("cgroup", pr.Cgroup)
 	p.fact("container", display.Container(pr.Container))
 	if c := pr.Container; c != nil {
@@ -123,16 +125,6 @@ func (p *pane) process(r *picture.Row, a DetailAnswer) {
 		p.blank()
 		p.text(p.Warn, "", "! "+display.Error(a.Err))
 	}
-}
-
-func (p *pane) user(pr *api.Process) string {
-	if pr.UID == nil {
-		return ""
-	}
-	if name := p.User(*pr.UID); name != fmt.Sprint(*pr.UID) {
-		return fmt.Sprintf("%s (%d)", name, *pr.UID)
-	}
-	return fmt.Sprint(*pr.UID)
 }
 
 // merged is a process of the picture with the fields that only an answer has.
@@ -265,7 +257,7 @@ func (p *pane) session(r *picture.Row) {
 	}
 	p.fact("", display.Kept(s))
 	p.blank()
-	p.fact("user", p.User(s.UID))
+	p.fact("user", fmt.Sprint(s.UID))
 	p.fact("evidence", s.Evidence)
 	if s.Owner != nil {
 		p.fact("owner", p.Named(*s.Owner))

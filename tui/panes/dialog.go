@@ -36,35 +36,21 @@ const (
 	Done                 // the result is shown
 )
 
-// Dialog asks, and shows the result.
+// Dialog asks about a session or a process, and shows the result.
 type Dialog struct {
 	DialogOptions
-	kill    bool // processes, not their sessions
-	targets []*DialogTarget
+	kill    bool // the process, not its session
 	choices []string
 	choice  int
 	stage   Stage
 	hears   time.Time // ignores keys before this time
 	offset  int       // lines scrolled
 	page    int       // lines that a page key scrolls
-	list    []string  // its list as drawn last
-	drawn   drawn     // what list was made from
-}
 
-// drawn is what a dialog's list depends on. A session of 10,000 processes is not
-// rewritten for each frame.
-type drawn struct {
-	columns  int
-	stage    Stage
-	answered int
-}
-
-// DialogTarget is one session or process that a dialog is about.
-type DialogTarget struct {
-	Session string
-	Name    string // its name in the dialog
-	Process api.Process
-	Grace   time.Duration
+	// What it lists, as drawn last, nil after an answer: a session of 10,000 processes is not
+	// rewritten for each frame.
+	list []string
+	wide int // columns of list
 
 	plan   *api.Plan
 	report *api.Report
@@ -78,47 +64,36 @@ type DialogOptions struct {
 	Client  Client
 	Now     func() time.Time
 	Keys    ink.DialogKeys
+
+	Name    string // of the session or the process, in the dialog
+	Session string
+	Grace   time.Duration
+	Process api.Process // that is killed
 }
 
-// EndDialog opens the dialog that ends sessions, and requests the plans.
-func EndDialog(o DialogOptions, targets []*DialogTarget) (*Dialog, tea.Cmd) {
-	d := open(o, targets, "Cancel", "End", "End now")
-	var cmds []tea.Cmd
-	for _, t := range targets {
-		cmds = append(cmds, d.askPlan(t))
-	}
-	return d, tea.Batch(cmds...)
+// EndDialog opens the dialog that ends a session, and requests the plan.
+func EndDialog(o DialogOptions) (*Dialog, tea.Cmd) {
+	d := open(o, "Cancel", "End", "End now")
+	return d, d.askPlan()
 }
 
-// KillDialog opens the dialog that kills processes.
-func KillDialog(o DialogOptions, targets []*DialogTarget) *Dialog {
-	d := open(o, targets, "Cancel", "SIGTERM", "SIGKILL")
+// KillDialog opens the dialog that kills a process.
+func KillDialog(o DialogOptions) *Dialog {
+	d := open(o, "Cancel", "SIGTERM", "SIGKILL")
 	d.kill = true
 	return d
 }
 
-func open(o DialogOptions, targets []*DialogTarget, choices ...string) *Dialog {
-	return &Dialog{DialogOptions: o, targets: targets, choices: choices, hears: o.Now().Add(deaf), page: 1}
+func open(o DialogOptions, choices ...string) *Dialog {
+	return &Dialog{DialogOptions: o, choices: choices, hears: o.Now().Add(deaf), page: 1}
 }
 
 // Stage is the progress of the dialog.
 func (d *Dialog) Stage() Stage { return d.stage }
 
-// over reports whether all answers about the target have arrived.
-func (t *DialogTarget) over() bool {
-	return t.err != nil || t.killed != nil || t.report != nil && t.report.Verdict != ""
-}
-
-// answers counts the answers about the targets so far.
-func (d *Dialog) answers() (n int) {
-	for _, t := range d.targets {
-		for _, heard := range []bool{t.err != nil, t.plan != nil, t.report != nil, t.over()} {
-			if heard {
-				n++
-			}
-		}
-	}
-	return n
+// over reports whether all answers have arrived.
+func (d *Dialog) over() bool {
+	return d.err != nil || d.killed != nil || d.report != nil && d.report.Verdict != ""
 }
 
 // Press handles a key. closed: the dialog is closed.
@@ -148,27 +123,15 @@ func (d *Dialog) rows(closed *bool) []ink.KeyRow {
 
 // blocked says why there is nothing to confirm yet, "" if there is.
 func (d *Dialog) blocked() string {
-	ready := 0
-	for _, t := range d.targets {
-		switch {
-		case d.kill:
-			ready++
-		case t.err != nil:
-		case t.plan == nil:
-			return "the list of what would die has not come"
-		case t.ready():
-			ready++
-		}
-	}
-	if ready == 0 {
+	switch p := d.plan; {
+	case d.kill:
+		return ""
+	case p == nil:
+		return "the list of what would die has not come"
+	case p.RefusedBy != "" || len(p.Processes) == 0:
 		return "there is nothing that could be ended"
 	}
 	return ""
-}
-
-// ready reports whether the target's end would end something.
-func (t *DialogTarget) ready() bool {
-	return t.err == nil && t.plan != nil && t.plan.RefusedBy == "" && len(t.plan.Processes) > 0
 }
 
 func (d *Dialog) confirm() tea.Cmd {
@@ -176,14 +139,8 @@ func (d *Dialog) confirm() tea.Cmd {
 		return nil
 	}
 	d.stage, d.offset = Sending, 0
-	var cmds []tea.Cmd
-	for _, t := range d.targets {
-		switch {
-		case d.kill:
-			cmds = append(cmds, d.sendKill(t, []string{"", "TERM", "KILL"}[d.choice]))
-		case t.ready():
-			cmds = append(cmds, d.sendEnd(t, d.choice == 2))
-		}
+	if d.kill {
+		return d.sendKill([]string{"", "TERM", "KILL"}[d.choice])
 	}
-	return tea.Batch(cmds...)
+	return d.sendEnd(d.choice == 2)
 }

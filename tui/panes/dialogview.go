@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/charmbracelet/x/ansi"
 
@@ -63,11 +62,9 @@ func (d *Dialog) text(l *Labels, columns int) (head, list, foot []string) {
 	if q := d.question(); q != "" {
 		put(&head, l.Strong, q)
 	}
-	if now := (drawn{columns, d.stage, d.answers()}); d.list == nil || now != d.drawn {
-		for _, target := range d.targets {
-			target.write(l, d, func(p ink.Paint, s string) { put(&list, p, s) }, columns)
-		}
-		d.list, d.drawn = list, now
+	if d.list == nil || columns != d.wide {
+		d.write(l, func(p ink.Paint, s string) { put(&list, p, s) }, columns)
+		d.list, d.wide = list, columns
 	}
 	list = d.list
 	switch d.stage {
@@ -87,22 +84,13 @@ func (d *Dialog) text(l *Labels, columns int) (head, list, foot []string) {
 	return head, list, append(foot, d.buttons(l, columns, why != ""))
 }
 
-// countdown says when the first of the sessions gets SIGKILL.
+// countdown says when the session gets SIGKILL.
 func (d *Dialog) countdown(l *Labels) string {
-	var first *time.Time
-	for _, t := range d.targets {
-		s := l.Picture.Session(t.Session)
-		if s == nil || t.over() || s.Session.Deadline == nil {
-			continue
-		}
-		if first == nil || s.Session.Deadline.Before(*first) {
-			first = s.Session.Deadline
-		}
-	}
-	if first == nil {
+	s := l.Picture.Session(d.Session)
+	if s == nil || s.Session.Deadline == nil {
 		return ""
 	}
-	return l.Until(first) + ". "
+	return l.Until(s.Session.Deadline) + ". "
 }
 
 func (d *Dialog) buttons(l *Labels, columns int, blocked bool) string {
@@ -130,18 +118,12 @@ func (d *Dialog) question() string {
 	switch {
 	case d.stage == Done:
 		return ""
-	case d.stage == Sending && len(d.targets) == 1:
-		return d.targets[0].Name
 	case d.stage == Sending:
-		return fmt.Sprintf("%d targets", len(d.targets))
-	case d.kill && len(d.targets) == 1:
-		return "Kill " + d.targets[0].Name + " only? What it started stays."
+		return d.Name
 	case d.kill:
-		return fmt.Sprintf("Kill these %d processes only? What they started stays.", len(d.targets))
-	case len(d.targets) == 1:
-		return "End session " + d.targets[0].Name + "?"
+		return "Kill " + d.Name + " only? What it started stays."
 	}
-	return fmt.Sprintf("End these %d sessions?", len(d.targets))
+	return "End session " + d.Name + "?"
 }
 
 // means says what the choice does.
@@ -154,45 +136,36 @@ func (d *Dialog) means() string {
 	case d.kill:
 		return "SIGKILL: the process dies at once."
 	case d.choice == 1:
-		return fmt.Sprintf("SIGTERM to all processes, SIGKILL to those left after %v; also to all that they start meanwhile.", d.grace())
+		return fmt.Sprintf("SIGTERM to all processes, SIGKILL to those left after %v; also to all that they start meanwhile.", d.Grace)
 	}
 	return "SIGKILL to all processes at once, and to all that they start meanwhile."
 }
 
-// grace is the longest grace of the sessions.
-func (d *Dialog) grace() time.Duration {
-	var most time.Duration
-	for _, t := range d.targets {
-		most = max(most, t.Grace)
-	}
-	return most
-}
-
-// write shows a target and its result.
-func (t *DialogTarget) write(l *Labels, d *Dialog, put func(ink.Paint, string), columns int) {
+// write shows what it is about, and the result.
+func (d *Dialog) write(l *Labels, put func(ink.Paint, string), columns int) {
 	switch {
-	case t.err != nil:
-		for _, s := range ink.Wrap(t.Name+": "+display.Error(t.err), columns) {
+	case d.err != nil:
+		for _, s := range ink.Wrap(d.Name+": "+display.Error(d.err), columns) {
 			put(l.Bad, strings.TrimLeft(s, " "))
 		}
-	case t.report != nil && t.report.Verdict != "":
-		t.receipt(l, put)
-	case t.report != nil, t.killed != nil:
-		text, _ := t.outcome()
+	case d.report != nil && d.report.Verdict != "":
+		d.receipt(l, put)
+	case d.report != nil, d.killed != nil:
+		text, _ := d.outcome()
 		put(ink.Paint{}, text)
 	case d.kill:
-		put(ink.Paint{}, fmt.Sprintf("%d %s", t.Process.PID, l.Command(&t.Process)))
-		put(l.Dim, "  locked to "+t.Process.Ref.String()+": another process with that PID is safe")
-	case t.plan == nil:
-		put(l.Dim, t.Name+": asking what would die"+l.Dots)
+		put(ink.Paint{}, fmt.Sprintf("%d %s", d.Process.PID, l.Command(&d.Process)))
+		put(l.Dim, "  locked to "+d.Process.Ref.String()+": another process with that PID is safe")
+	case d.plan == nil:
+		put(l.Dim, d.Name+": asking what would die"+l.Dots)
 	default:
-		t.planned(l, put)
+		d.planned(l, put)
 	}
 }
 
 // planned lists what would die, and how.
-func (t *DialogTarget) planned(l *Labels, put func(ink.Paint, string)) {
-	p := t.plan
+func (d *Dialog) planned(l *Labels, put func(ink.Paint, string)) {
+	p := d.plan
 	die, spared := 0, 0
 	for i := range p.Processes {
 		if p.Processes[i].Killable {
@@ -203,13 +176,13 @@ func (t *DialogTarget) planned(l *Labels, put func(ink.Paint, string)) {
 	}
 	switch {
 	case p.RefusedBy != "":
-		put(l.Bad, t.Name+": refused: "+display.Text(p.RefusedBy))
+		put(l.Bad, d.Name+": refused: "+display.Text(p.RefusedBy))
 		return
 	case len(p.Processes) == 0:
-		put(l.Dim, t.Name+": "+cmp.Or(display.Text(p.State), "over")+": nothing to end")
+		put(l.Dim, d.Name+": "+cmp.Or(display.Text(p.State), "over")+": nothing to end")
 		return
 	}
-	head := t.Name + ": " + display.Count(die, "process", "processes") + " will be killed"
+	head := d.Name + ": " + display.Count(die, "process", "processes") + " will be killed"
 	if spared > 0 {
 		head += fmt.Sprintf(", %d cannot be killed", spared)
 	}
@@ -236,28 +209,26 @@ func list(l *Labels, put func(ink.Paint, string), rows []display.Row, notes []di
 }
 
 // outcome is the result on one line, and whether it is as requested.
-func (t *DialogTarget) outcome() (text string, ok bool) {
+func (d *Dialog) outcome() (text string, ok bool) {
 	switch {
-	case t.err != nil:
-		return t.Name + ": " + display.Error(t.err), false
-	case t.killed != nil:
+	case d.err != nil:
+		return d.Name + ": " + display.Error(d.err), false
+	case d.killed != nil:
 		word := map[string]string{"sent": "the signal was sent", "gone": "it had exited already",
-			"refused": "refused"}[t.killed.Outcome]
-		return t.Name + ": " + cmp.Or(word, display.Text(t.killed.Outcome)), t.killed.Outcome != "refused"
-	case t.report == nil:
-		return t.Name + ": nothing was sent", true
+			"refused": "refused"}[d.killed.Outcome]
+		return d.Name + ": " + cmp.Or(word, display.Text(d.killed.Outcome)), d.killed.Outcome != "refused"
 	}
-	return t.Name + ": " + display.Verdict(t.report), t.report.Verdict == api.VerdictClean
+	return d.Name + ": " + display.Verdict(d.report), d.report.Verdict == api.VerdictClean
 }
 
 // receipt lists how each process ended.
-func (t *DialogTarget) receipt(l *Labels, put func(ink.Paint, string)) {
-	text, ok := t.outcome()
+func (d *Dialog) receipt(l *Labels, put func(ink.Paint, string)) {
+	text, ok := d.outcome()
 	look := l.Live
 	if !ok {
 		look = l.Bad
 	}
 	put(look, text)
-	words := display.Receipted(t.report, named(l))
+	words := display.Receipted(d.report, named(l))
 	list(l, put, words.Rows, words.Notes)
 }

@@ -24,7 +24,7 @@ func TestLines(t *testing.T) {
 		{Type: "reaped", Process: &api.Process{Ref: ref(8), Comm: "sleep"}}, {Type: "reaped", Process: &api.Process{Ref: ref(6)}},
 		{Type: "lost", Where: "restart"},
 	}}
-	l := &Labels{Theme: *ink.New(ink.Options{Name: "mono"}), Picture: picture.New(), Now: time.Unix(0, 0), Limit: 80}
+	l := &Labels{Theme: *ink.New("mono"), Picture: picture.New(), Now: time.Unix(0, 0), Limit: 80}
 	for i, want := range []string{"exec 7 bash", "fork 8 bash by 7 bash", "exec 8 sleep 9", "reaped 8 sleep", "reaped 6", "lost no events are kept from before this time (restart)"} {
 		got := strings.Join(strings.Fields(ansi.Strip(p.line(l, i, 80)))[1:], " ")
 		require.Equal(t, got, want)

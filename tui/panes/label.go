@@ -20,7 +20,6 @@ type Labels struct {
 	Picture  *picture.Picture
 	Now      time.Time
 	Boot     time.Time            // when the clock of the picture was 0
-	Users    map[int]string       // names of users, as far as they are known
 	Limit    int                  // bytes of a command that is shown on one line
 	Activity map[string][]float64 // CPU% of each session, once a second
 }
@@ -226,11 +225,6 @@ func (l *Labels) Row(r *picture.Row) string {
 		return SessionLabel(r.Session)
 	}
 	return ProcessLabel(r.Process)
-}
-
-// User names a user.
-func (l *Labels) User(uid int) string {
-	return display.Text(cmp.Or(l.Users[uid], fmt.Sprint(uid)))
 }
 
 // Born is when a process started.

@@ -36,7 +36,7 @@ func TestShortCall(t *testing.T) {
 		{"", "toolu_01AbCdEfAb3", "", "⟨…Ab3⟩"},
 		{"\x1b[2J", "a\nb", "", `⟨\x1b[2J a\nb⟩`},
 	} {
-		l := &Labels{Theme: *ink.New(ink.Options{})}
+		l := &Labels{Theme: *ink.New("auto")}
 		require.Equal(t, l.ShortCall(&api.Call{Tool: tt.tool, ID: tt.id}, tt.more), tt.want)
 	}
 }

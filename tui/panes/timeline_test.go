@@ -52,7 +52,7 @@ func loop(every int) (*Timeline, *Labels) {
 	m.Remember(tree)
 	m.SetHeight(10)
 	m.Update(p, *at(1200), born)
-	return m, &Labels{Theme: *ink.New(ink.Options{Name: "mono"}), Picture: p, Now: *at(1200), Limit: 80}
+	return m, &Labels{Theme: *ink.New("mono"), Picture: p, Now: *at(1200), Limit: 80}
 }
 
 // bars counts the lifetimes that a line shows.

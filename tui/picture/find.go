@@ -1,8 +1,6 @@
 package picture
 
 import (
-	"cmp"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,98 +8,10 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// Find selects the next row that has text, in lower case, in the order of the view,
-// wrapping at its end, including folded rows; back: the previous one.
-func (v *View) Find(text string, back bool) bool {
-	if text == "" || v.sel == nil {
-		return false
-	}
-	step, start := v.after, v.First()
-	if back {
-		step, start = v.before, v.lowest(anything)
-	}
-	for r, round := step(v.sel, anything), false; r != v.sel; r = step(r, anything) {
-		if r == nil {
-			if r = start; r == v.sel || round {
-				break
-			}
-			round = true
-		}
-		if r.has(text) && v.shown(r) {
-			return v.Select(r)
-		}
-	}
-	return v.sel.has(text)
-}
-
-// Seek selects the first row that has text, beginning at row from, wrapping at the end
-// of the view. If no row has it, it selects from.
-func (v *View) Seek(text string, from *Row) bool {
-	if from != nil && !from.gone {
-		v.Select(from)
-	}
-	if v.sel != nil && text != "" && v.sel.has(text) {
-		return true
-	}
-	return v.Find(text, false)
-}
-
-// Matches counts the rows that have text, and returns the number of the selected row
-// among them, 0 if it is not a match.
-func (v *View) Matches(text string) (at, all int) {
-	for r := v.First(); r != nil; r = v.after(r, anything) {
-		if r.has(text) {
-			all++
-			if r == v.sel {
-				at = all
-			}
-		}
-	}
-	return at, all
-}
-
-// Marked are the marked sessions, and then the marked processes, the oldest first.
-func (p *Picture) Marked() []*Row {
-	return slices.SortedFunc(maps.Keys(p.marked), func(a, b *Row) int {
-		return cmp.Or(cmp.Compare(a.Kind, b.Kind), a.compare(b))
-	})
-}
-
-// Marks is how many there are.
-func (p *Picture) Marks() int { return len(p.marked) }
-
-// Mark marks r if it is not over; with all, the live processes at and below it.
-func (p *Picture) Mark(r *Row, all, on bool) {
-	switch {
-	case r.Kind == SessionRow && !all && (r.Session.State != api.StateEnded || !on):
-		p.setMark(r, on)
-	case r.Kind == ProcessRow && (!r.exited() || !on):
-		p.setMark(r, on)
-	}
-	for c := r.first; all && c != nil; c = c.next {
-		p.Mark(c, all, on)
-	}
-}
-
-func (p *Picture) setMark(r *Row, on bool) {
-	if r.Marked = on; on {
-		p.marked[r] = true
-	} else {
-		delete(p.marked, r)
-	}
-}
-
-// Unmark removes all marks.
-func (p *Picture) Unmark() {
-	for r := range p.marked {
-		p.setMark(r, false)
-	}
-}
-
 // Filter is what the reader wants to see: the selected sessions, and of a word that names processes only these.
 type Filter struct {
 	Text      string         // what it wants
-	Selection *api.Selection // that was typed; nil: what a key wants
+	Selection *api.Selection // in the words of ls; nil: what wants says
 	wants     func(r *Row) bool
 }
 
@@ -113,7 +23,13 @@ var (
 	Calls = &Filter{Text: "tool calls", wants: func(r *Row) bool { return r.Kind == ProcessRow && len(r.Process.Calls) > 0 }}
 )
 
-// Typed is the filter as it was typed.
+// WithText wants the rows with a text in their name or command, whatever its case.
+func WithText(text string) *Filter {
+	value := strings.ToLower(text)
+	return &Filter{Text: text, wants: func(r *Row) bool { return r.has(value) }}
+}
+
+// Typed is the selection as it was typed.
 func (f *Filter) Typed() string {
 	if f == nil || f.Selection == nil {
 		return ""

@@ -18,7 +18,6 @@ type Picture struct {
 	folded  map[Key]bool             // rows that the reader has folded
 	folding bool                     // all sessions are folded, also new ones
 	held    *Row
-	marked  map[*Row]bool
 	astray  []*Row // rows without a place while others were being moved
 	filter  *Filter
 	now     api.U64 // boottime
@@ -33,7 +32,7 @@ func New() *Picture {
 	return &Picture{
 		top: &Row{Kind: topRow}, processes: map[api.Ref]*Row{}, sessions: map[string]*Row{},
 		waiting: map[api.Ref]map[*Row]bool{}, nested: map[string]map[*Row]bool{},
-		folded: map[Key]bool{}, marked: map[*Row]bool{},
+		folded:  map[Key]bool{},
 		dropped: func(*Row) {},
 	}
 }
@@ -43,9 +42,6 @@ func (p *Picture) Process(ref api.Ref) *Row { return p.processes[ref] }
 
 // Session returns the row of a session, nil if it is not in the picture.
 func (p *Picture) Session(id string) *Row { return p.sessions[id] }
-
-// Len is how many processes are in the picture.
-func (p *Picture) Len() int { return len(p.processes) }
 
 // All calls each for every process, in no order.
 func (p *Picture) All(each func(*Row)) {
@@ -59,17 +55,6 @@ func (p *Picture) AllSessions(each func(*Row)) {
 	for _, r := range p.sessions {
 		each(r)
 	}
-}
-
-// New counts the processes of b that are not in the picture.
-func (p *Picture) New(b *Batch) int {
-	n := 0
-	for ref := range b.Upsert {
-		if p.processes[ref] == nil {
-			n++
-		}
-	}
-	return n
 }
 
 // Apply applies b to the picture.
@@ -221,7 +206,6 @@ func (p *Picture) remove(r *Row) {
 func (p *Picture) drop(r *Row) {
 	p.dropped(r)
 	r.gone = true
-	p.setMark(r, false)
 	if p.held == r {
 		p.held = nil
 	}

@@ -27,8 +27,7 @@ type Row struct {
 	Kind    Kind
 	Process *api.Process // of a process
 	Session *api.Session // of a session
-	Marked  bool
-	Ports   []int // of a process, that it listens on
+	Ports   []int        // of a process, that it listens on
 
 	up, prev, next *Row
 	first, last    *Row // the rows below it, in start order
@@ -64,9 +63,6 @@ func (r *Row) Hits() int { return int(r.hits) }
 // Folded reports whether the rows below it are hidden.
 func (r *Row) Folded() bool { return r.folded && r.first != nil }
 
-// Gone reports whether the row is no longer part of the picture.
-func (r *Row) Gone() bool { return r.gone }
-
 // Next is the next row of the same creator.
 func (r *Row) Next() *Row { return r.next }
 
@@ -90,17 +86,6 @@ func (r *Row) SessionID() string {
 		return r.Process.Session
 	}
 	return ""
-}
-
-// UID is the user of a session or a process, -1 if that is not known.
-func (r *Row) UID() int {
-	switch {
-	case r.Kind == SessionRow:
-		return r.Session.UID
-	case r.Kind == ProcessRow && r.Process.UID != nil:
-		return *r.Process.UID
-	}
-	return -1
 }
 
 func (r *Row) compare(o *Row) int {

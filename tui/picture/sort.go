@@ -25,12 +25,6 @@ const (
 	sorts
 )
 
-// Order is how rows are sorted.
-type Order struct {
-	By      Sort
-	Reverse bool
-}
-
 // The rank of ended sessions, and the order of a session that is new since the last
 // sort.
 const (
@@ -48,8 +42,8 @@ func (r *Row) ranked() int32 {
 }
 
 // sortSessions puts the sessions at the top in order.
-func (p *Picture) sortSessions(o Order) {
-	if p.sorted = o != (Order{}); !p.sorted {
+func (p *Picture) sortSessions(by Sort) {
+	if p.sorted = by != ByAge; !p.sorted {
 		for _, r := range p.sessions {
 			p.rank(r, 0)
 		}
@@ -61,7 +55,7 @@ func (p *Picture) sortSessions(o Order) {
 			rows = append(rows, r)
 		}
 	}
-	slices.SortFunc(rows, func(a, b *Row) int { return p.compare(o, a, b) })
+	slices.SortFunc(rows, func(a, b *Row) int { return p.compare(by, a, b) })
 	for i, r := range rows {
 		p.rank(r, int32(i+1))
 	}
@@ -79,9 +73,9 @@ func (p *Picture) rank(r *Row, order int32) {
 }
 
 // compare compares two sessions by the order.
-func (p *Picture) compare(o Order, a, b *Row) int {
+func (p *Picture) compare(by Sort, a, b *Row) int {
 	c := 0
-	switch o.By {
+	switch by {
 	case ByName:
 		c = strings.Compare(cmp.Or(a.Session.Name, a.Session.ID), cmp.Or(b.Session.Name, b.Session.ID))
 	case ByLive:
@@ -99,10 +93,7 @@ func (p *Picture) compare(o Order, a, b *Row) int {
 	case ByPorts:
 		c = comparePorts(a.Listens(), b.Listens())
 	}
-	if c = cmp.Or(c, cmp.Compare(a.start, b.start), cmp.Compare(a.pid, b.pid)); o.Reverse {
-		c = -c
-	}
-	return cmp.Or(c, a.compare(b))
+	return cmp.Or(c, cmp.Compare(a.start, b.start), cmp.Compare(a.pid, b.pid), a.compare(b))
 }
 
 // comparePorts puts rows that listen before those that do not, and the lowest port first.
@@ -114,12 +105,12 @@ func comparePorts(a, b []int) int {
 }
 
 // Order is how rows are sorted.
-func (v *View) Order() Order { return v.order }
+func (v *View) Order() Sort { return v.order }
 
 // SetOrder sorts the sessions. It shows the first of them, which is what the reader wants to see.
-func (v *View) SetOrder(o Order) {
-	v.order = o
-	v.Picture.sortSessions(o)
+func (v *View) SetOrder(by Sort) {
+	v.order = by
+	v.Picture.sortSessions(by)
 	v.refill()
 	if v.sel != nil {
 		v.Home()
@@ -138,7 +129,7 @@ func (v *View) Resort() {
 		v.Picture.SetFilter(f)
 	}
 	v.restore()
-	if top && v.order != (Order{}) {
+	if top && v.order != ByAge {
 		v.stayOnTop()
 	}
 	v.settle()

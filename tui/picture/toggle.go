@@ -28,15 +28,3 @@ func (v *View) In(r *Row) {
 		v.Move(1)
 	}
 }
-
-// ToggleMark marks r, or takes the mark away.
-func (v *View) ToggleMark(r *Row) {
-	v.Picture.Mark(r, false, !r.Marked)
-}
-
-// Widen shows one level more above the root of the view.
-func (v *View) Widen() {
-	if root := v.Root(); root != nil {
-		v.SetRoot(root.Up())
-	}
-}

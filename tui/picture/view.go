@@ -6,11 +6,10 @@ import "github.com/lineage-ebpf/lineage/api"
 // while the picture changes around it: drawing starts from it.
 type View struct {
 	Picture *Picture
-	root    *Row // only rows at and below it are shown; top: everything
 	sel     *Row
 	line    int // of the selected row, from the top of the window
 	height  int // rows of the window
-	order   Order
+	order   Sort
 	hidden  bool // exited processes, unless something alive is below them
 	moved   bool // the reader chose the selected row
 	calm    int  // how often in a row Resort found as many rows as before
@@ -19,21 +18,13 @@ type View struct {
 
 // NewView makes a view of all of p; p may have only one view.
 func NewView(p *Picture) *View {
-	v := &View{Picture: p, root: p.top, height: 1}
+	v := &View{Picture: p, height: 1}
 	p.dropped = v.dropped
 	return v
 }
 
 // Selected is the selected row, nil if there are none.
 func (v *View) Selected() *Row { return v.sel }
-
-// Root is the row whose subtree is shown, nil for everything.
-func (v *View) Root() *Row {
-	if v.root == v.Picture.top {
-		return nil
-	}
-	return v.root
-}
 
 // Apply applies b to the picture and keeps the reader's place.
 func (v *View) Apply(b *Batch) {
@@ -51,13 +42,29 @@ func (v *View) SetPorts(ports map[api.Ref][]int) {
 }
 
 // SetFilter shows only the rows that f wants, also below sessions that are folded
-// because all are.
+// because all are, and selects the first of them unless it wants the selected row.
 func (v *View) SetFilter(f *Filter) {
 	if p := v.Picture; p.folding && (f == nil) != (p.filter == nil) {
 		p.foldSessions(f == nil)
 	}
 	v.Picture.SetFilter(f)
 	v.refill()
+	if f != nil && v.sel != nil && !v.sel.match {
+		v.Select(v.match(v.Picture.top))
+	}
+}
+
+// match is the first row below r that the filter wants, also below folded ones.
+func (v *View) match(r *Row) *Row {
+	for c := v.Child(r); c != nil; c = v.skip(c.next, (*Row).Next) {
+		if c.match {
+			return c
+		}
+		if m := v.match(c); m != nil {
+			return m
+		}
+	}
+	return nil
 }
 
 // Fold hides or shows what is below r.
@@ -117,9 +124,6 @@ func (v *View) FoldIfTooMany() {
 
 // SessionsFolded reports whether only folded sessions are shown.
 func (v *View) SessionsFolded() bool {
-	if v.root != v.Picture.top {
-		return false
-	}
 	for r := v.First(); r != nil; r = v.skip(r.next, (*Row).Next) {
 		if !r.folded && v.Child(r) != nil {
 			return false
@@ -128,19 +132,9 @@ func (v *View) SessionsFolded() bool {
 	return true
 }
 
-// SetRoot shows only rows at and below r; nil: everything.
-func (v *View) SetRoot(r *Row) {
-	if r == nil {
-		r = v.Picture.top
-	}
-	v.root = r
-	v.refill()
-}
-
-// Select moves to r and unfolds what hides it. A row that the view does not show,
-// because of its root or filter, is not selected.
+// Select moves to r and unfolds what hides it. A row that the view does not show is not selected.
 func (v *View) Select(r *Row) bool {
-	if r == nil || r.gone || !v.holds(r) {
+	if r == nil || r.gone || !v.shown(r) {
 		return false
 	}
 	v.moved = true
@@ -157,21 +151,13 @@ func (v *View) choose(r *Row) {
 
 // reveal unfolds what hides r.
 func (v *View) reveal(r *Row) {
-	for up := r.up; up != nil && r != v.root; r, up = up, up.up {
+	for up := r.up; up != nil; up = up.up {
 		v.Picture.Fold(up, false)
 	}
 }
 
-// holds reports whether r would be shown if nothing were folded.
-func (v *View) holds(r *Row) bool {
-	return v.shown(r) && r.below(v.root) && r.Kind != topRow
-}
-
 // dropped moves the selection away from a row that is removed.
 func (v *View) dropped(r *Row) {
-	if r == v.root {
-		v.root = r.up
-	}
 	if r != v.sel {
 		return
 	}
@@ -205,12 +191,8 @@ func (v *View) refill() {
 
 // visible returns r, or the row that represents it, or nil.
 func (v *View) visible(r *Row) *Row {
-	if !r.below(v.root) || r == v.Picture.top {
-		return nil
-	}
-	at := r
-	for up := r.up; at != v.root && up != nil; at, up = up, up.up {
-		if up.Folded() && up.Kind != topRow {
+	for up := r.up; up != nil; up = up.up {
+		if up.Folded() {
 			r = up
 		}
 	}

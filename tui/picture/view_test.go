@@ -34,7 +34,7 @@ func checkView(t interface{ Fatalf(string, ...any) }, v *View) {
 	}
 	for i, r := range rows {
 		prev := v.Prev(r)
-		if v.Picture.filter != nil && r != v.root && r.hits == 0 {
+		if v.Picture.filter != nil && r.hits == 0 {
 			t.Fatalf("the filter wants nothing at and below %s", label(r))
 		}
 		if i == 0 && prev != nil || i > 0 && prev != rows[i-1] {
@@ -58,7 +58,7 @@ func act(t *rapid.T, v *View) {
 	case 14:
 		v.FoldSessions()
 	case 15:
-		v.SetOrder(Order{Sort(rapid.IntRange(0, int(sorts)-1).Draw(t, "by")), rapid.Bool().Draw(t, "reverse")})
+		v.SetOrder(Sort(rapid.IntRange(0, int(sorts)-1).Draw(t, "by")))
 		v.Resort()
 	case 0, 1:
 		v.Move(rapid.IntRange(-4, 4).Draw(t, "by"))
@@ -76,14 +76,10 @@ func act(t *rapid.T, v *View) {
 	case 6:
 		v.SetFilter(rapid.SampledFrom([]*Filter{nil, words("a"), words("3"), {Selection: &api.Selection{State: "ending"}}}).Draw(t, "filter"))
 	case 7:
-		v.SetRoot(v.sel)
-	case 8:
-		v.SetRoot(nil)
-	case 9:
+		v.SetFilter(WithText(rapid.SampledFrom([]string{"SH", "3", "nosuch"}).Draw(t, "text")))
+	case 8, 9:
 		v.ToggleFilter(rapid.SampledFrom([]*Filter{Strays, Calls}).Draw(t, "strays or calls"))
-	case 10:
-		v.Find(rapid.SampledFrom([]string{"sh", "3", "nosuch"}).Draw(t, "text"), rapid.Bool().Draw(t, "back"))
-	case 11:
+	case 10, 11:
 		v.SetHeight(rapid.IntRange(1, 8).Draw(t, "height"))
 	}
 }
@@ -241,7 +237,7 @@ func TestRankingIsInSight(t *testing.T) {
 	for range 12 {
 		v.Move(1)
 	}
-	v.SetOrder(Order{By: ByRSS})
+	v.SetOrder(ByRSS)
 	first := func(want int) {
 		t.Helper()
 		if w := v.Window(); w[0] != v.First() || w[0].SessionID() != fmt.Sprint("s", want) || w[v.line] != v.sel {

@@ -32,38 +32,26 @@ func (v *View) Hidden() int {
 	if !v.hidden {
 		return 0
 	}
-	return int(v.root.size - v.root.live)
+	return int(v.Picture.top.size - v.Picture.top.live)
 }
 
 // First is the topmost row, or nil.
-func (v *View) First() *Row {
-	if v.root != v.Picture.top {
-		return v.root
-	}
-	return v.Child(v.root)
-}
+func (v *View) First() *Row { return v.Child(v.Picture.top) }
 
 // Last is the lowest row, or nil.
-func (v *View) Last() *Row { return v.lowest(unfolded) }
+func (v *View) Last() *Row {
+	if r := v.deepest(v.Picture.top); r.Kind != topRow {
+		return r
+	}
+	return nil
+}
 
 // Next is the row below r, or nil.
-func (v *View) Next(r *Row) *Row { return v.after(r, unfolded) }
-
-// Prev is the row above r, or nil.
-func (v *View) Prev(r *Row) *Row { return v.before(r, unfolded) }
-
-// A walk enters the rows below a row if open says so: unfolded for what is shown,
-// anything for what would be shown if nothing were folded.
-type open func(*Row) bool
-
-func unfolded(r *Row) bool { return !r.folded }
-func anything(*Row) bool   { return true }
-
-func (v *View) after(r *Row, enter open) *Row {
-	if c := v.Child(r); c != nil && enter(r) {
+func (v *View) Next(r *Row) *Row {
+	if c := v.Child(r); c != nil && !r.folded {
 		return c
 	}
-	for ; r != nil && r != v.root; r = r.up {
+	for ; r != nil; r = r.up {
 		if n := v.skip(r.next, (*Row).Next); n != nil {
 			return n
 		}
@@ -71,21 +59,12 @@ func (v *View) after(r *Row, enter open) *Row {
 	return nil
 }
 
-func (v *View) before(r *Row, enter open) *Row {
-	if r == v.root {
-		return nil
-	}
+// Prev is the row above r, or nil.
+func (v *View) Prev(r *Row) *Row {
 	if p := v.skip(r.prev, (*Row).previous); p != nil {
-		return v.deepest(p, enter)
+		return v.deepest(p)
 	}
 	return r.Up()
-}
-
-func (v *View) lowest(enter open) *Row {
-	if r := v.deepest(v.root, enter); r.Kind != topRow {
-		return r
-	}
-	return nil
 }
 
 func (r *Row) previous() *Row { return r.prev }
@@ -99,8 +78,8 @@ func (v *View) skip(r *Row, step func(*Row) *Row) *Row {
 }
 
 // deepest is the lowest row that is shown at or below r.
-func (v *View) deepest(r *Row, enter open) *Row {
-	for enter(r) {
+func (v *View) deepest(r *Row) *Row {
+	for !r.folded {
 		c := v.skip(r.last, (*Row).previous)
 		if c == nil {
 			break
@@ -193,7 +172,7 @@ func (v *View) More(window []*Row) (above, below bool) {
 // Depth is how many rows r is below the topmost one that is shown.
 func (v *View) Depth(r *Row) int {
 	n := 0
-	for ; r != v.root && r.up != nil && r.up.Kind != topRow; r = r.up {
+	for ; r.Up() != nil; r = r.up {
 		n++
 	}
 	return n
@@ -212,7 +191,7 @@ func (v *View) Guides() *Guides { return &Guides{v: v, more: map[*Row]bool{}} }
 // Of returns the lines of r, at most most of them.
 func (g *Guides) Of(r *Row, most int) []bool {
 	var lines []bool
-	for ; r != g.v.root && r.up != nil && r.up.Kind != topRow && len(lines) < most; r = r.up {
+	for ; r.Up() != nil && len(lines) < most; r = r.up {
 		more, known := g.more[r]
 		if !known {
 			more = g.v.skip(r.next, (*Row).Next) != nil

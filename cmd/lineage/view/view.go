@@ -1,12 +1,10 @@
-// Package view is what `lineage top` shows: a daemon, which may not run yet, and names of users.
+// Package view is what `lineage top` shows: a daemon, which may not run yet.
 package view
 
 import (
 	"context"
 	"errors"
 	"io/fs"
-	"os/user"
-	"strconv"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/tui"
@@ -26,13 +24,4 @@ func Daemon(ctx context.Context, dial func(context.Context) (api.Client, error))
 		return func(ctx context.Context) (tui.Client, error) { return dial(ctx) }, nil
 	}
 	return nil, err
-}
-
-// User names a user, "" if this host does not know the uid.
-func User(uid int) string {
-	u, err := user.LookupId(strconv.Itoa(uid))
-	if err != nil {
-		return ""
-	}
-	return u.Username
 }

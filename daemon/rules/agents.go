@@ -132,6 +132,11 @@ func (s *Steward) openFor(p *policy.Policy, info tracer.SessionInfo, list uint32
 	}
 	s.o.Log.Info().Str(system.KeySession, info.ID.String()).Str(system.KeyRule, rule).
 		Uint32(system.KeyPID, info.Root.PID).Msg("session opened by a rule")
+	s.o.Registry.Do(func(t registry.Tx) { // readers have got the event of its beginning, without the rule
+		if x := t.Session(info.ID); x != nil && x.Active() {
+			t.Apply([]tracer.Event{{Type: tracer.EventSession, Time: s.o.Clock.Boottime(), Session: info.ID, State: tracer.StateActive}})
+		}
+	})
 	s.bar(info)
 	return true
 }

@@ -110,6 +110,23 @@ func TestAgents(t *testing.T) {
 	}
 }
 
+// TestAgentIsTold: a reader that got the beginning of the session gets its rule too.
+func TestAgentIsTold(t *testing.T) {
+	p := newWorld(t, daemontest.WithPolicy(agentRules))
+	p.Add(300, daemontest.Shell, 1000, "lngtest-sh")
+	l := p.Events("root", "?type=session")
+	id := p.becomes(300, daemontest.Shell, 1000, "lngtest-agent")
+	for {
+		ev := l.Next()
+		if ev == nil {
+			t.Fatal("no event names the rule")
+		}
+		if ev.Session == id.String() && ev.Subject.Rule == "lngtest" && ev.State == "active" {
+			break
+		}
+	}
+}
+
 // TestMissedAgent: the kernel skipped the exec hook for an agent. The next look opens its session,
 // and the rules judge it like any other.
 func TestMissedAgent(t *testing.T) {

@@ -47,13 +47,11 @@ type Client interface {
 	// Orphans lists the orphans, leftovers and zombies of a session, and what its tool
 	// calls have started and is alive; Leaks reports what it holds. For "": of every session that the caller may read.
 	Orphans(ctx context.Context, session string) (*Orphans, error)
-	Leaks(ctx context.Context, session string) (*Leaks, error)
+	Leaks(ctx context.Context) (*Leaks, error)
 	Why(ctx context.Context, ref string) (*Why, error)
 	// WhyPort finds the processes that listen on a port; proto is tcp or udp.
 	// CodeNotFound: there are none.
 	WhyPort(ctx context.Context, proto string, port int) (*Holders, error)
-	// WhyPortAt finds the members that listened on a TCP port at that time, as far back as the history goes.
-	WhyPortAt(ctx context.Context, port int, at time.Time) (*Holders, error)
 	// WhyPath finds the processes that have a file open or locked. CodeNotFound: there are none.
 	WhyPath(ctx context.Context, f PathRef) (*Holders, error)
 	// Events calls each for every line of the stream until each fails, the
@@ -64,7 +62,7 @@ type Client interface {
 	History(ctx context.Context, q HistoryQuery) (*Sessions, error)
 	// Watch calls each for every line of the live picture until each fails, the
 	// stream ends or ctx is done.
-	Watch(ctx context.Context, q WatchQuery, each func(*Frame) error) error
+	Watch(ctx context.Context, each func(*Frame) error) error
 	// Mark reports the beginning or the end of a tool call of the caller's agent.
 	// CodeDenied: the caller is not a member, or the agent is not one of its
 	// ancestors. CodeTooMany: too many marks. CodeNotFound: the end of a call that is

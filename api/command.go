@@ -27,7 +27,7 @@ const (
 	MaxSignature  = 4 << 10         // bytes of one, armored
 	MaxValidity   = 5 * time.Minute // from Issued to NotAfter
 	maxHosts      = 256             // keys of hosts that one names
-	maxSelected   = 64              // sessions or processes that one names
+	maxSelected   = 64              // sessions that one names
 	maxReason     = 1000            // bytes
 )
 
@@ -35,26 +35,22 @@ const (
 const (
 	VerbEnd  = "end"  // sessions
 	VerbHalt = "halt" // hosts, as a HaltRequest does
-	VerbKeep = "keep" // processes, as a KeepRequest does
 )
 
 // Command is what operators sign. It acts on each of its hosts at most once, and never after NotAfter.
 type Command struct {
-	V         int        `json:"v"`                   // 1
-	ID        string     `json:"id"`                  // 128 random bits as 32 hexadecimal digits
-	Verb      string     `json:"verb"`                // end, halt or keep
-	Mode      string     `json:"mode,omitempty"`      // of a halt: halt, drain or off
-	Hosts     []string   `json:"hosts"`               // fingerprints of SSH host keys, as SHA256:…; of a host that has none its name
-	Sessions  []string   `json:"sessions,omitempty"`  // ids, names or patterns of names: of every live session that the host has then
-	All       bool       `json:"all,omitempty"`       // every live session that is not kept, for a halt the kept ones too, instead of Sessions
-	Processes []Ref      `json:"processes,omitempty"` // of one session, with their starts: those that a keep hands over
-	Name      string     `json:"name,omitempty"`      // of the kept session; empty: as the first of the processes
-	Until     *time.Time `json:"until,omitempty"`     // when the kept session ends
-	Plan      string     `json:"plan,omitempty"`      // tokens of the Plans, with commas, one of which must still hold for each session
-	GraceMS   *int64     `json:"grace_ms,omitempty"`  // from SIGTERM to SIGKILL; absent: each session's own
-	Reason    string     `json:"reason"`              // for people
-	Issued    time.Time  `json:"issued"`              // when it was made
-	NotAfter  time.Time  `json:"not_after"`           // at most 5 min after Issued
+	V        int       `json:"v"`                  // 1
+	ID       string    `json:"id"`                 // 128 random bits as 32 hexadecimal digits
+	Verb     string    `json:"verb"`               // end or halt
+	Mode     string    `json:"mode,omitempty"`     // of a halt: halt, drain or off
+	Hosts    []string  `json:"hosts"`              // fingerprints of SSH host keys, as SHA256:…; of a host that has none its name
+	Sessions []string  `json:"sessions,omitempty"` // ids, names or patterns of names: of every live session that the host has then
+	All      bool      `json:"all,omitempty"`      // every live session that is not kept, for a halt the kept ones too, instead of Sessions
+	Plan     string    `json:"plan,omitempty"`     // tokens of the Plans, with commas, one of which must still hold for each session
+	GraceMS  *int64    `json:"grace_ms,omitempty"` // from SIGTERM to SIGKILL; absent: each session's own
+	Reason   string    `json:"reason"`             // for people
+	Issued   time.Time `json:"issued"`             // when it was made
+	NotAfter time.Time `json:"not_after"`          // at most 5 min after Issued
 }
 
 // NewCommandID makes the id of a new command.
@@ -76,10 +72,6 @@ func (c Command) Text() string {
 
 func (c Command) encode() (string, error) {
 	c.Issued, c.NotAfter = c.Issued.UTC(), c.NotAfter.UTC()
-	if c.Until != nil {
-		until := c.Until.UTC()
-		c.Until = &until
-	}
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
@@ -114,7 +106,7 @@ func (c *Command) check() error {
 		return fmt.Errorf("version %d of the command is unknown", c.V)
 	case err != nil || len(id) != 16 || c.ID != strings.ToLower(c.ID):
 		return errors.New("the id of the command is not 32 hexadecimal digits")
-	case c.Verb != VerbEnd && c.Verb != VerbHalt && c.Verb != VerbKeep:
+	case c.Verb != VerbEnd && c.Verb != VerbHalt:
 		return fmt.Errorf("verb %q is unknown", c.Verb)
 	case len(c.Hosts) == 0 || len(c.Hosts) > maxHosts:
 		return fmt.Errorf("the command must name hosts by 1 to %d keys", maxHosts)
@@ -142,10 +134,6 @@ func (c *Command) checkVerb() error {
 		return fmt.Errorf("%s has no mode %q", c.Verb, c.Mode)
 	case c.Verb != VerbEnd && (c.Plan != "" || c.GraceMS != nil):
 		return fmt.Errorf("a %s has no plan and no grace", c.Verb)
-	case c.Verb == VerbKeep:
-		return c.checkKeep()
-	case len(c.Processes) > 0 || c.Name != "" || c.Until != nil:
-		return errors.New("processes, name and until belong to a keep")
 	case c.Mode == ModeDrain || c.Mode == ModeOff:
 		if c.All || len(c.Sessions) > 0 {
 			return fmt.Errorf("mode %s ends no session", c.Mode)
@@ -156,22 +144,6 @@ func (c *Command) checkVerb() error {
 		return errors.New("the command must name sessions by ids, names or patterns")
 	case c.GraceMS != nil && (*c.GraceMS < 0 || *c.GraceMS > MaxGrace.Milliseconds()):
 		return fmt.Errorf("the grace must be 0 to %v", MaxGrace)
-	}
-	return nil
-}
-
-func (c *Command) checkKeep() error {
-	switch {
-	case c.All || len(c.Sessions) > 0:
-		return errors.New("a keep names processes, and no session")
-	case len(c.Processes) == 0 || len(c.Processes) > maxSelected:
-		return fmt.Errorf("the command must name 1 to %d processes", maxSelected)
-	case slices.ContainsFunc(c.Processes, func(r Ref) bool { return r.PID <= 0 || r.StartNS == 0 }):
-		return errors.New("each process must be PID@START_NS")
-	case c.Name != "" && !IsSessionWord(c.Name):
-		return fmt.Errorf("invalid name %q", c.Name)
-	case c.Until == nil || !c.Until.After(c.Issued):
-		return errors.New("a keep needs a time in the future until which it holds")
 	}
 	return nil
 }
@@ -205,7 +177,6 @@ type CommandReceipt struct {
 	Mode      string    `json:"mode,omitempty"`    // of the command
 	Sessions  []string  `json:"sessions"`          // ids of those that it ends
 	Spared    []string  `json:"spared,omitempty"`  // why a guard spared a session, for each that a halt met
-	Kept      string    `json:"kept,omitempty"`    // id of the session that a keep has made
 	Complete  bool      `json:"complete"`          // each of them has a verdict
 	Reports   []Report  `json:"reports,omitempty"` // their receipts; absent in the reply to the command itself
 }

@@ -1,7 +1,5 @@
 package api
 
-import "time"
-
 // Port is a listening socket, with a process that has it open.
 type Port struct {
 	Proto   string `json:"proto"`              // tcp, tcp6, udp, udp6, unix
@@ -10,9 +8,6 @@ type Port struct {
 	PID     int    `json:"pid,omitempty"`      // absent: unknown
 	StartNS U64    `json:"start_ns,omitempty"` // of that process
 	Netns   uint64 `json:"netns,omitempty"`    // inode number of the network namespace
-	// Of the past: when the process began to listen, and when the socket was closed.
-	Since *time.Time `json:"since,omitempty"`
-	Until *time.Time `json:"until,omitempty"` // absent: not known
 	// Connections is how many of them are in TIME_WAIT, where that is asked.
 	Connections int `json:"connections,omitempty"`
 }

@@ -358,10 +358,6 @@ func (c *client) WhyPort(ctx context.Context, proto string, port int) (*Holders,
 	return fetch[Holders](c, ctx, http.MethodGet, "/v1/why", values("port", strconv.Itoa(port), "proto", proto), nil)
 }
 
-func (c *client) WhyPortAt(ctx context.Context, port int, at time.Time) (*Holders, error) {
-	return fetch[Holders](c, ctx, http.MethodGet, "/v1/why", values("port", strconv.Itoa(port), "at", at.UTC().Format(time.RFC3339Nano)), nil)
-}
-
 func (c *client) WhyPath(ctx context.Context, f PathRef) (*Holders, error) {
 	q := values("path", f.Path)
 	if f.Inode != 0 {

@@ -114,6 +114,6 @@ func (c *client) Orphans(ctx context.Context, session string) (*Orphans, error) 
 	return fetch[Orphans](c, ctx, http.MethodGet, "/v1/orphans", values("session", session), nil)
 }
 
-func (c *client) Leaks(ctx context.Context, session string) (*Leaks, error) {
-	return fetch[Leaks](c, ctx, http.MethodGet, "/v1/leaks", values("session", session), nil)
+func (c *client) Leaks(ctx context.Context) (*Leaks, error) {
+	return fetch[Leaks](c, ctx, http.MethodGet, "/v1/leaks", nil, nil)
 }

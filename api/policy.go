@@ -20,9 +20,6 @@ type Policy struct {
 	// NeedsRestart names the keys that are read at start only and have changed
 	// since.
 	NeedsRestart []string `json:"needs_restart,omitempty"`
-	// KeepUnmatched are the names of the keep rules that have matched nothing
-	// since the daemon began or they were read.
-	KeepUnmatched []string `json:"keep_unmatched,omitempty"`
 }
 
 // PolicyValue is one effective value.
@@ -51,9 +48,8 @@ type PolicyRule struct {
 
 // Breaker is the circuit breaker over automatic ends.
 type Breaker struct {
-	Open  bool       `json:"open"`            // for some user
-	UIDs  []int      `json:"uids,omitempty"`  // the users: none of their sessions is ended automatically
-	Since *time.Time `json:"since,omitempty"` // when it opened for the first of them
+	Open bool  `json:"open"`           // for some user
+	UIDs []int `json:"uids,omitempty"` // the users: none of their sessions is ended automatically
 }
 
 func (c *client) Policy(ctx context.Context) (*Policy, error) {

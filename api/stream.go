@@ -52,9 +52,8 @@ func (c *client) Events(ctx context.Context, q EventsQuery, each func(*Event) er
 }
 
 // Watch calls each as Events does.
-func (c *client) Watch(ctx context.Context, q WatchQuery, each func(*Frame) error) error {
-	v := values("session", q.Session, "hz", number(uint64(q.Hz)))
-	return c.stream(ctx, "/v1/watch", v, func(r io.Reader) error {
+func (c *client) Watch(ctx context.Context, each func(*Frame) error) error {
+	return c.stream(ctx, "/v1/watch", nil, func(r io.Reader) error {
 		return readLines(r, func(f *Frame) string { return f.Kind }, each)
 	})
 }

@@ -2,12 +2,6 @@ package api
 
 import "time"
 
-// WatchQuery selects what Watch gives.
-type WatchQuery struct {
-	Session string // "": every session that the caller may read
-	Hz      int    // lines a second, at most; 0: 10
-}
-
 // Frame is one line of GET /v1/watch: the whole picture at first, then what
 // changed. Applied in order, what is removed before what is new, they give the
 // picture of TimeNS, whatever happened between two lines: a reader that is slow
@@ -23,7 +17,7 @@ type Frame struct {
 	Closed   []string     `json:"closed,omitempty"`   // ids of sessions no longer in the picture
 	Status   *WatchStatus `json:"status,omitempty"`   // of the daemon; only if it has changed
 	Partial  bool         `json:"partial,omitempty"`  // the rest of it is in the next line
-	Reason   string       `json:"reason,omitempty"`   // of end: session_over, slow, stopping
+	Reason   string       `json:"reason,omitempty"`   // of end: slow, stopping
 }
 
 // WatchStatus is what a status line shows. It is in the first line and in

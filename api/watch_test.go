@@ -15,7 +15,7 @@ func TestWatch(t *testing.T) {
 	})
 	var kinds []string
 	var gone []Ref
-	err := c.Watch(t.Context(), WatchQuery{}, func(f *Frame) error {
+	err := c.Watch(t.Context(), func(f *Frame) error {
 		kinds, gone = append(kinds, f.Kind), append(gone, f.Remove...)
 		return nil
 	})
@@ -23,7 +23,7 @@ func TestWatch(t *testing.T) {
 		t.Errorf("%v %v %v", kinds, gone, err)
 	}
 	broken := dial(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"kind":"snapshot"}`+"\n") })
-	if err := broken.Watch(t.Context(), WatchQuery{}, func(*Frame) error { return nil }); !errors.Is(err, ErrNoEnd) {
+	if err := broken.Watch(t.Context(), func(*Frame) error { return nil }); !errors.Is(err, ErrNoEnd) {
 		t.Errorf("%v, want %v", err, ErrNoEnd)
 	}
 }

@@ -87,7 +87,7 @@ func (h Host) build(p parts, o Options) *Service {
 	keeper := &rules.Keeper{Ground: ground, Find: find, Access: s.Access, Rules: r, Steward: steward}
 	orders := signed.New(signed.Options{
 		Ground: ground, Memory: p.commands, HostKeys: filepath.Join(files, "etc/ssh"), Policy: r.Policy, BootID: p.bootID,
-		Find: find, Archive: archive, Access: s.Access, Acts: does, Keep: keeper, Stopping: s.stopping,
+		Find: find, Archive: archive, Access: s.Access, Acts: does, Stopping: s.stopping,
 	})
 	feed := stream.NewFeed(stream.FeedOptions{Lines: lines, Status: s.status.Watched})
 	s.API = httpapi.New(httpapi.Options{
@@ -98,15 +98,14 @@ func (h Host) build(p parts, o Options) *Service {
 		}),
 		Feed: feed, Status: s.status, Metrics: system.MetricsHandler(s.status.Snapshot),
 		Rules: r, Steward: steward, Attribution: s.Attribution,
-		SelfCheck: s.selfCheck, Keeper: keeper, Signed: orders, Version: o.Version,
+		Keeper: keeper, Signed: orders, Version: o.Version,
 		Send: h.Limits.Send, Stall: h.Limits.Stall, Managed: h.Manager.Present,
 		Stopping: s.stopping, Stop: func(unload bool) { s.stop(unload) },
 	})
 	hooks := []*registry.Hooks{
 		claims.Hooks(), held.Hooks(), lookup.NewContainerReader(ground, containers).Hooks(),
 		steward.Hooks(), s.Attribution.Hooks(), s.Ring.Hooks(),
-		feed.Hooks(), s.Recorder.Hooks(), {Concluding: s.onRecord, Reported: s.recorded,
-			RootDied: s.wakeOwner, Closed: s.wakeOwner},
+		feed.Hooks(), s.Recorder.Hooks(), {Concluding: s.onRecord, Reported: s.recorded},
 	}
 	if h.Reversed {
 		slices.Reverse(hooks)

@@ -75,7 +75,7 @@ func (s *Service) run(ctx context.Context, ln *net.UnixListener, i system.Instan
 	s.host.Manager.Notify(system.Ready)
 	guarded(&wg, func() { s.reportStatus(ctx, s.host.Manager) })
 	guarded(&checking, func() {
-		s.selfCheck.First(ctx)
+		s.selfCheck.Now(ctx)
 		guarded(&wg, func() { s.releaseMemory(ctx) }) // the start is over
 		s.selfCheck.Run(ctx)
 	})

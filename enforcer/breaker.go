@@ -4,6 +4,7 @@ package enforcer
 
 import (
 	"maps"
+	"slices"
 	"sync"
 	"time"
 )
@@ -22,7 +23,7 @@ type Breaker struct {
 	mu    sync.Mutex
 	limit int
 	ends  map[uint32][]time.Duration // of the last minute, oldest first, by uid
-	open  map[uint32]time.Duration   // since when, by uid
+	open  map[uint32]bool            // by uid
 	swept time.Duration              // when old ends of all users were dropped
 }
 
@@ -32,7 +33,7 @@ const breakerWindow = time.Minute
 // NewBreaker makes a closed Breaker that allows limit ends of each user in any minute of
 // clock.
 func NewBreaker(limit int, clock func() time.Duration) *Breaker {
-	return &Breaker{limit: limit, clock: clock, ends: make(map[uint32][]time.Duration), open: make(map[uint32]time.Duration)}
+	return &Breaker{limit: limit, clock: clock, ends: make(map[uint32][]time.Duration), open: make(map[uint32]bool)}
 }
 
 // Allow asks for the end of one session of a user, and counts it. If it is not allowed, the end
@@ -41,7 +42,7 @@ func (b *Breaker) Allow(uid uint32) (allowed, tripped bool) {
 	now := b.clock()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if _, open := b.open[uid]; open {
+	if b.open[uid] {
 		return false, false
 	}
 	if now-b.swept >= breakerWindow {
@@ -53,7 +54,7 @@ func (b *Breaker) Allow(uid uint32) (allowed, tripped bool) {
 		ends = ends[1:]
 	}
 	if len(ends) >= b.limit {
-		b.open[uid] = now
+		b.open[uid] = true
 		delete(b.ends, uid)
 		return false, true
 	}
@@ -65,15 +66,14 @@ func (b *Breaker) Allow(uid uint32) (allowed, tripped bool) {
 func (b *Breaker) Open(uid uint32) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	_, open := b.open[uid]
-	return open
+	return b.open[uid]
 }
 
-// Opened is for whom the breaker is open, and since when by its clock.
-func (b *Breaker) Opened() map[uint32]time.Duration {
+// Opened is for whom the breaker is open.
+func (b *Breaker) Opened() []uint32 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return maps.Clone(b.open)
+	return slices.Sorted(maps.Keys(b.open))
 }
 
 // Resume closes the breaker for all users and starts counting from zero; it reports whether it was

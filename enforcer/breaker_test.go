@@ -34,7 +34,7 @@ func TestBreaker(t *testing.T) {
 	if allowed, tripped := b.Allow(1000); allowed || !tripped {
 		t.Fatal("the fourth within a minute was allowed, or did not trip it")
 	}
-	if all := b.Opened(); len(all) != 1 || all[1000] != now {
+	if all := b.Opened(); len(all) != 1 || all[0] != 1000 {
 		t.Fatalf("open %v, want since %v", all, now)
 	}
 	// Time alone does not close it: the cause may still be there.

@@ -102,20 +102,6 @@ func (e *Enforcer) CheckRoot(root, caller tracer.Identity) error {
 	return spared.refuse(&p)
 }
 
-// CheckTarget refuses unless the PID still belongs to the named process.
-func (e *Enforcer) CheckTarget(named tracer.Identity) error {
-	now, err := e.kernel.Identify(named.PID)
-	switch {
-	case errors.Is(err, tracer.ErrNotFound):
-		return &Refusal{Kind: ErrIdentity, Process: named, Why: "is gone"}
-	case err != nil:
-		return &Refusal{Kind: ErrUnknown, Process: named, Why: "cannot identify the process", Err: err}
-	case now != named:
-		return &Refusal{Kind: ErrIdentity, Process: named, Why: "is another process now"}
-	}
-	return nil
-}
-
 // hostProcs is a snapshot of the host by PID.
 type hostProcs map[uint32]tracer.Process
 

@@ -67,29 +67,6 @@ func Outsider(p tracer.Identity, comm string) *Refusal {
 	return &Refusal{Kind: ErrStranger, Process: p, Comm: comm, Why: "is not a member of a session"}
 }
 
-// Wake continues the owner of a session whose root is dead, if the owner is stopped: a
-// suspended job of a shell cannot notice the death while it is stopped. No member is
-// affected, and no other process is hit: see Signal.
-func (e *Enforcer) Wake(owner tracer.Identity) error {
-	if e.taskState(owner.PID) != 'T' {
-		return nil
-	}
-	held, err := e.hold(owner.PID)
-	if err != nil {
-		_, err = e.absent(owner, err)
-		return err
-	}
-	defer held.Close()
-	switch err := e.CheckTarget(owner); {
-	case errors.Is(err, ErrIdentity):
-		return nil // it is dead
-	case err != nil:
-		return err
-	}
-	_, err = send(held, owner, unix.SIGCONT)
-	return err
-}
-
 // absent handles a process that could not be held.
 func (e *Enforcer) absent(id tracer.Identity, err error) (Outcome, error) {
 	if errors.Is(err, unix.ESRCH) {

@@ -4,7 +4,6 @@ package enforcer
 
 import (
 	"errors"
-	"os"
 	"os/exec"
 	"slices"
 	"testing"
@@ -74,41 +73,6 @@ func TestSignal(t *testing.T) {
 			}
 			if !slices.Equal(got, c.want) {
 				t.Errorf("sent %v, want %v", got, c.want)
-			}
-		})
-	}
-}
-
-func TestWake(t *testing.T) {
-	for name, c := range map[string]struct {
-		state string
-		set   func(k *kerneltest.Kernel)
-		want  int // signals
-	}{
-		"stopped":            {"T", nil, 1},
-		"running":            {"S", nil, 0},
-		"dead":               {"T", func(k *kerneltest.Kernel) { k.Exit(21, 0) }, 0},
-		"another process":    {"T", func(k *kerneltest.Kernel) { k.Exit(21, 0); k.Fork(20, 21, "another") }, 0},
-		"nothing of it read": {"", nil, 0},
-		"query fails":        {"T", func(k *kerneltest.Kernel) { k.Fail("Identify", unix.EIO) }, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			k, e, _ := host(t)
-			e.hold = func(pid uint32) (Handle, error) { return k.Hold(pid) }
-			if c.state != "" {
-				os.Mkdir(e.proc.Path(21, ""), 0o700)
-				os.WriteFile(e.proc.Path(21, "stat"), []byte("21 (a) R 1) "+c.state+" 20 21 21 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 9 0"), 0o600)
-			}
-			owner := k.Proc(21).Identity
-			if c.set != nil {
-				c.set(k)
-			}
-			if err := e.Wake(owner); (err != nil) != (name == "query fails") {
-				t.Error(err)
-			}
-			got := k.Sent()
-			if len(got) != c.want || c.want == 1 && (got[0].To != owner || got[0].Signal != unix.SIGCONT) {
-				t.Errorf("sent %v", got)
 			}
 		})
 	}

@@ -12,10 +12,6 @@ const (
 	Moved                        // it is in another session now
 )
 
-func (k ChangeKind) String() string {
-	return [...]string{"found", "reparented", "vanished", "gone", "moved"}[min(k, Moved)]
-}
-
 // Change is one difference between the graph and a snapshot, now repaired.
 type Change struct {
 	Kind     ChangeKind

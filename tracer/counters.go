@@ -41,35 +41,6 @@ var counterNames = [...]string{
 	bpf.LineageCounterCOUNT_CROSSING_LIMITED: "crossing_limited",
 }
 
-// HelperError is how often a kernel helper failed in one part of the kernel side.
-type HelperError struct {
-	Program, Helper string
-	Count           uint64
-}
-
-// helperErrors are the counters that count a failed helper.
-var helperErrors = []struct{ counter, program, helper string }{
-	{"enter_failed", "birth", "map_update_elem"},
-	{"newborn_unkilled", "birth", "send_signal_task"},
-	{"dead_failed", "death", "map_update_elem"},
-	{"delete_failed", "death", "map_delete_elem"},
-	{"read_failed", "exec", "probe_read"},
-	{"listen_failed", "listen", "map_update_elem"},
-	{"sender_failed", "signal", "map_update_elem"},
-	{"signal_failed", "sentence", "send_signal_task"},
-	{"signal_busy", "sentence", "send_signal_task_busy"},
-}
-
-// HelperErrors selects the failed helpers from the result of Counters. Failed
-// reservations in the ring buffer are not included: those are lost events.
-func HelperErrors(counters map[string]uint64) []HelperError {
-	all := make([]HelperError, 0, len(helperErrors))
-	for _, h := range helperErrors {
-		all = append(all, HelperError{h.program, h.helper, counters[h.counter]})
-	}
-	return all
-}
-
 // Counters returns the kernel side's counters since it was loaded, and events_malformed
 // of this tracer.
 func (t *Tracer) Counters() (map[string]uint64, error) {

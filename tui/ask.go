@@ -83,7 +83,7 @@ func (m *model) askPorts() tea.Cmd {
 	a.open.ports, a.at.ports = true, now
 	ctx, c := m.ctx, m.link.client
 	return func() tea.Msg {
-		l, err := c.Leaks(ctx, "")
+		l, err := c.Leaks(ctx)
 		return answer(func() {
 			a.open.ports = false
 			if err == nil { // else keep what is known until the next answer

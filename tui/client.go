@@ -14,5 +14,5 @@ type Client interface {
 	panes.Client
 	Why(ctx context.Context, ref string) (*api.Why, error)
 	Tree(ctx context.Context, s, dead string) (*api.Tree, error)
-	Leaks(ctx context.Context, session string) (*api.Leaks, error)
+	Leaks(ctx context.Context) (*api.Leaks, error)
 }

@@ -62,7 +62,6 @@ type On struct {
 	Kill      func(ref string, req api.KillRequest) (*api.Killed, error)
 	Why       func(ref string) (*api.Why, error)
 	WhyPort   func(proto string, port int) (*api.Holders, error)
-	WhyPortAt func(port int, at time.Time) (*api.Holders, error)
 	WhyPath   func(api.PathRef) (*api.Holders, error)
 	Events    func(ctx context.Context, q api.EventsQuery, each func(*api.Event) error) error
 	Watch     func(ctx context.Context, each func(*api.Frame) error) error
@@ -248,7 +247,7 @@ func (c *Client) Orphans(context.Context, string) (*api.Orphans, error) {
 	return reply(c, c.Has.Orphans)
 }
 
-func (c *Client) Leaks(context.Context, string) (*api.Leaks, error) { return reply(c, c.Has.Leaks) }
+func (c *Client) Leaks(context.Context) (*api.Leaks, error) { return reply(c, c.Has.Leaks) }
 
 func (c *Client) Events(ctx context.Context, q api.EventsQuery, each func(*api.Event) error) error {
 	if q.Session != "" && c.Has.Sessions != nil {
@@ -271,7 +270,7 @@ func (c *Client) Events(ctx context.Context, q api.EventsQuery, each func(*api.E
 	return c.Refuse
 }
 
-func (c *Client) Watch(ctx context.Context, _ api.WatchQuery, each func(*api.Frame) error) error {
+func (c *Client) Watch(ctx context.Context, each func(*api.Frame) error) error {
 	if c.On.Watch != nil {
 		return c.On.Watch(ctx, each)
 	}

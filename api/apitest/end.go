@@ -203,13 +203,6 @@ func (c *Client) WhyPort(_ context.Context, proto string, port int) (*api.Holder
 	return reply(c, c.Has.Holders)
 }
 
-func (c *Client) WhyPortAt(_ context.Context, port int, at time.Time) (*api.Holders, error) {
-	if c.On.WhyPortAt != nil {
-		return c.On.WhyPortAt(port, at)
-	}
-	return reply(c, c.Has.Holders)
-}
-
 func (c *Client) WhyPath(_ context.Context, f api.PathRef) (*api.Holders, error) {
 	got(c, &c.Got.Paths, f)
 	if c.On.WhyPath != nil {

@@ -9,7 +9,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/ending"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
@@ -85,13 +84,9 @@ does not end with their former session, but at the given time. It is listed like
 any other, with the reason. Without --name it has the name of the first process.
 
 A process cannot keep itself: run the command from outside the session. The
-root of a session cannot be kept.
-
---sign KEY makes a command of it, as "lineage end" does, which -H takes to one
-host. Without the right to see the processes there name them as PID@START_NS.`,
+root of a session cannot be kept.`,
 		Example: `  lineage keep 4130 --name preview --reason "dev server" --until 8h
-  lineage keep :3000 4131 --reason cache --until 2027-06-30  # what has the port
-  lineage keep 4130 --reason cache --until 8h --sign ~/.ssh/id_ed25519 -H web1`,
+  lineage keep :3000 4131 --reason cache --until 2027-06-30  # what has the port`,
 		Args:              cli.Args(1, 256, "PID or :PORT"),
 		ValidArgsFunction: a.completeMember,
 	}
@@ -99,11 +94,7 @@ host. Without the right to see the processes there name them as PID@START_NS.`,
 	f.StringVar(&req.Name, "name", "", "the kept session's `NAME`")
 	f.StringVar(&req.Reason, "reason", "", "`TEXT`, for people who find it later (required)")
 	f.StringVar(&until, "until", "", "`TIME` at which it ends: after a duration (8h), at the end of a date, or at an RFC 3339 time (required)")
-	var signs ending.SigningFlags
-	signs.AddSigning(f)
-	yes := f.BoolP("yes", "y", false, "with --sign: do not ask")
 	format := formatFlag(cmd)
-	remote := a.hostFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
 		for _, name := range []string{"reason", "until"} {
@@ -116,38 +107,20 @@ host. Without the right to see the processes there name them as PID@START_NS.`,
 			return cli.Usage("keep: %w", cli.Invalid("--until", until,
 				"a duration such as 8h, a date such as 2027-06-30, or a time in RFC 3339"))
 		}
-		switch {
-		case len(*remote) > 0 && !signs.Given():
-			return cli.Usage("keep: -H needs --sign")
-		case len(*remote) > 1:
-			return cli.Usage("keep: a process is of one host; give -H one")
-		}
-		sender, err := a.sender(signs, ending.Options{Yes: *yes, Timeout: ending.Timeout}, *remote, format.Value)
-		if err != nil {
-			return err
-		}
-		c, err := sender.Connect(ctx)
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		for _, arg := range args {
-			refs, err := api.Processes(ctx, c, arg)
+		return a.with(ctx, func(c api.Client) error {
+			for _, arg := range args {
+				refs, err := api.Processes(ctx, c, arg)
+				if err != nil {
+					return err
+				}
+				req.Refs = append(req.Refs, refs...)
+			}
+			s, err := c.Keep(ctx, req)
 			if err != nil {
 				return err
 			}
-			req.Refs = append(req.Refs, refs...)
-		}
-		if signs.Given() {
-			sender.Reason = req.Reason
-			return sender.Order(ctx, api.Command{Verb: api.VerbKeep, Processes: req.Refs,
-				Name: req.Name, Until: &req.Until})
-		}
-		s, err := c.Keep(ctx, req)
-		if err != nil {
-			return err
-		}
-		return a.printOpened(cmd, format.Value, s, "kept")
+			return a.printOpened(cmd, format.Value, s, "kept")
+		})
 	}
 	return cmd
 }

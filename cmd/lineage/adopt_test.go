@@ -1,11 +1,6 @@
 package main
 
 import (
-	"encoding/json"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -51,41 +46,6 @@ func TestKeep(t *testing.T) {
 	if len(req.Refs) != 2 || req.Refs[0].StartNS == 0 || req.Refs[1].StartNS != 4130000 || req.Name != "cache" || req.Reason != "shared cache" ||
 		!req.Until.Equal(time.Date(2099, 6, 30, 12, 0, 0, 0, time.UTC)) {
 		t.Errorf("%+v", req)
-	}
-}
-
-// TestKeepSigned: a keep that is signed is a command of the processes and the time, and is not sent if it is saved.
-func TestKeepSigned(t *testing.T) {
-	f := newFake()
-	w := newWorld(t, f)
-	valid := []string{"keep", "4121", "--reason", "r", "--until", "8h"}
-	for _, args := range [][]string{{"-H", "web1"}, {"-H", "web1,web2", "--sign", "nosuch"}, {"--save", "nosuch"}} {
-		if code, _, stderr := w.run(append(valid, args...)...); code != api.ExitUsage {
-			t.Errorf("%q: exit %d, %q", args, code, stderr)
-		}
-	}
-	if code, _, stderr := w.run(append(valid, "--sign", "nosuch")...); code != api.ExitNotFound || !strings.Contains(stderr, "nosuch: no such file") {
-		t.Errorf("a key that does not exist: exit %d, %q", code, stderr)
-	}
-	key, file := filepath.Join(t.TempDir(), "key"), filepath.Join(t.TempDir(), "command")
-	if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	asks := newWorld(t, f)
-	shown := asks.terminal("n\n")
-	code, _, _ := asks.run(append(valid, "--sign", key, "--save", file)...)
-	if _, err := os.Stat(file); code != api.ExitFailed || err == nil || !strings.Contains(shown(), "Sign it?") {
-		t.Errorf("exit %d after no, %v", code, err)
-	}
-	if code, _, stderr := w.run(append(valid, "--name", "cache", "--sign", key, "--save", file, "--yes")...); code != 0 {
-		t.Fatalf("exit %d, %q", code, stderr)
-	}
-	var signed api.SignedCommand
-	require.NoError(t, json.Unmarshal(require.ReadFile(t, file), &signed))
-	c, err := api.ParseCommand(signed.Command)
-	if err != nil || c.Verb != api.VerbKeep || len(c.Processes) != 1 || c.Processes[0].PID != 4121 || c.Processes[0].StartNS == 0 || c.Name != "cache" ||
-		c.Reason != "r" || c.Until.Sub(c.Issued) < 7*time.Hour || len(signed.Signatures) != 1 || len(f.Got.Kept) != 0 {
-		t.Errorf("%v, %+v", err, c)
 	}
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/apitest"
@@ -149,14 +148,6 @@ func newFake() *apitest.Client {
 			w.Holds = &api.Holds{Ports: []api.Port{heldPort}}
 			kernel := api.Why{Holds: &api.Holds{Ports: []api.Port{{Proto: "tcp", Addr: "0.0.0.0", Port: 8080}}}}
 			return &api.Holders{Items: []api.Why{w, kernel}, TimeWait: 2, Hidden: 1, Unknown: []string{"open files of PID 1 could not be read"}}, nil
-		},
-		WhyPortAt: func(port int, at time.Time) (*api.Holders, error) {
-			w := *f.Has.Whys[4130]
-			since, until := at.Add(-time.Minute), at.Add(time.Minute)
-			p := heldPort
-			p.Port, p.Since, p.Until = port, &since, &until
-			w.Holds = &api.Holds{Ports: []api.Port{p}}
-			return &api.Holders{Items: []api.Why{w}}, nil
 		},
 		WhyPath: func(api.PathRef) (*api.Holders, error) {
 			w := *f.Has.Whys[900]

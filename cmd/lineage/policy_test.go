@@ -74,9 +74,9 @@ var home, _ = filepath.Abs(".")
 
 func loadedPolicy() *api.Policy {
 	return &api.Policy{
-		File: "/etc/lineage/policy.yaml", Mode: "observe", Loaded: at(-60), Breaker: api.Breaker{Open: true, UIDs: []int{1000}, Since: at(-30)},
+		File: "/etc/lineage/policy.yaml", Mode: "observe", Loaded: at(-60), Breaker: api.Breaker{Open: true, UIDs: []int{1000}},
 		Refused:      `/etc/lineage/policy.yaml:3:3: unknown key "grase" in defaults; did you mean "grace"?`,
-		NeedsRestart: []string{"daemon.level", "daemon.ring_size"}, KeepUnmatched: []string{"cachee"},
+		NeedsRestart: []string{"daemon.level", "daemon.ring_size"},
 		Items: []api.PolicyValue{
 			{Key: "mode", Value: "enforce", Origin: "/etc/lineage/policy.yaml:3"},
 			{Key: "defaults.grace", Value: "5s", Origin: "built-in"},

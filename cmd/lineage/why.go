@@ -16,20 +16,17 @@ it: who created it, when, and what the creator ran then; and the ports and
 locks that it holds. Creators that have exited are shown too. For a process
 outside any session, show its parents, and the session that it owns.
 
-With :PORT, show the processes that listen on the port (:53/udp for UDP); with
---at, the members that listened on the TCP port then, from the history. With
+With :PORT, show the processes that listen on the port (:53/udp for UDP); which
+listened on it earlier, "lineage events --type listen --since 2h" shows. With
 PATH, show the processes that have the file open or locked, or listen on that
 unix socket. Name a file 8080 as ./8080. PID@START, which "-o name" prints, is
 safe against reused PIDs.`,
 		Example: `  lineage why 4130            # one process
   lineage why :8080           # what listens on TCP port 8080
-  lineage why :8080 --at 2h   # what listened on it two hours ago
   lineage why /srv/app.lock   # what has the file open or locked`,
 		Args:              cli.Args(1, 1, "PID, :PORT or PATH"),
 		ValidArgsFunction: a.completeMember,
 	}
-	var at string
-	cmd.Flags().StringVar(&at, "at", "", "the members that listened on the TCP port at this `TIME`: 2h ago, or RFC 3339")
 	format := formatFlag(cmd)
 	remote := a.hostFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -38,9 +35,6 @@ safe against reused PIDs.`,
 			why.Ancestors = a.host.ancestors
 		}
 		ask, err := why.Of(args[0])
-		if err == nil && cmd.Flags().Changed("at") {
-			ask, err = query.PortAt(args[0], at, a.Now())
-		}
 		if err != nil {
 			return err
 		}

@@ -103,21 +103,6 @@ func TestWhySessionName(t *testing.T) {
 	}
 }
 
-// TestWhyPortAt: which processes listened on a port, from when until when; only for TCP ports.
-func TestWhyPortAt(t *testing.T) {
-	w := newWorld(t, newFake())
-	code, stdout, stderr := w.run("why", ":8080", "--at", "2h")
-	if code != 0 || stderr != "" || !strings.Contains(stdout, ":8080/tcp was held by 4130") || !strings.Contains(stdout, "listened on tcp6 [::1]:8080 from ") ||
-		!strings.Contains(stdout, " until ") {
-		t.Errorf("exit %d\n%s%s", code, stdout, stderr)
-	}
-	for _, args := range []string{":8080/udp --at 2h", "4130 --at 2h", "/var/x --at 2h", ":8080 --at tomorrow"} {
-		if code, stdout, stderr := w.run(append([]string{"why"}, strings.Fields(args)...)...); code != 2 || stdout != "" || !strings.Contains(stderr, "--at") {
-			t.Errorf("why %s: exit %d\n%s%s", args, code, stdout, stderr)
-		}
-	}
-}
-
 // TestClaims: what a member says about a process is shown as a claim, at the first process of a
 // call, and is safe to print.
 func TestClaims(t *testing.T) {

@@ -430,7 +430,7 @@ func TestEndsWithClient(t *testing.T) {
 			asker := h.K.Proc(200).Session
 			h.K.Exit(200, 0)
 			require.Eventually(h.t, "the session is over", func() (over bool) {
-				_, err := h.R.Resync(registry.CauseRequest)
+				_, err := h.R.Resync(registry.CauseMember)
 				h.Update(func(tx registry.Tx) { over = h.over(tx.View, asker) })
 				return over && err == nil
 			})

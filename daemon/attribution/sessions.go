@@ -8,7 +8,6 @@ import (
 	"errors"
 
 	"github.com/lineage-ebpf/lineage/daemon/document"
-	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -175,9 +174,7 @@ func (a *Attribution) Restore(v registry.View, x *registry.Session, was registry
 	err := errors.Join(was.Decode("token", &token), was.Decode("brokered", its), was.Decode("clients", &its.command))
 	a.o.Steward.SetShared(v, x.ID(), its.Shared)
 	for _, e := range its.command.Requests {
-		if its.Requests = append(its.Requests, e); e.Kind == nil { // written before there was one store
-			e.Kind = &lookup.BrokerKind{Name: "docker", Relays: true}
-		}
+		its.Requests = append(its.Requests, e)
 	}
 	its.command.Requests = nil
 	for _, e := range its.Requests {

@@ -328,7 +328,7 @@ func (d *Daemon) Hold(f func()) {
 func (d *Daemon) Look() {
 	d.Helper()
 	d.K.AllRead()
-	d.Resync(registry.CauseRequest)
+	d.Resync(registry.CauseMember)
 }
 
 // Resync has the daemon look at the kernel now.

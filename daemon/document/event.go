@@ -2,7 +2,6 @@ package document
 
 import (
 	"net/netip"
-	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -125,16 +124,6 @@ func listened(at netip.AddrPort) *api.Port {
 	p := &api.Port{Proto: "tcp", Addr: at.Addr().String(), Port: int(at.Port())}
 	if at.Addr().Is6() {
 		p.Proto = "tcp6"
-	}
-	return p
-}
-
-// Listener is a TCP port that a process listened on; ended is zero if it is unknown.
-func Listener(id tracer.Identity, at netip.AddrPort, began, ended time.Time) api.Port {
-	p := *listened(at)
-	p.PID, p.StartNS, p.Since = int(id.PID), api.U64(id.Start), &began
-	if !ended.IsZero() {
-		p.Until = &ended
 	}
 	return p
 }

@@ -1,26 +1,9 @@
 package document
 
 import (
-	"slices"
-
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/lineage"
 )
-
-// Subtree cuts rows, which are in preorder, to those at and below id.
-func Subtree(rows []lineage.Branch, id lineage.ID) []lineage.Branch {
-	i := slices.IndexFunc(rows, func(b lineage.Branch) bool { return b.ID == id })
-	if i < 0 {
-		return nil
-	}
-	rows = rows[i:]
-	depth := rows[0].Depth
-	if end := slices.IndexFunc(rows[1:], func(b lineage.Branch) bool { return b.Depth <= depth }); end >= 0 {
-		rows = rows[:end+1]
-	}
-	rows[0].Creator = lineage.ID{}
-	return rows
-}
 
 // maxText bounds the command lines of one tree, in bytes of JSON. Members choose them: 16,384
 // processes that share one of 4 KiB would make a document of 400 MB.

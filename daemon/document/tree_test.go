@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -26,12 +25,6 @@ func TestTree(t *testing.T) {
 	}
 	if got, want := shape(rows), "[100@1000] 100 [101@1010] 101 [102@1020] 102 []"; got != want {
 		t.Errorf("%s, want %s", got, want)
-	}
-	if got, want := shape(Subtree(slices.Clone(rows), id(101))), "[101@1010] 101 [102@1020] 102 []"; got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
-	if got := Subtree(rows, id(9)); len(got) != 0 {
-		t.Error(got)
 	}
 	roots, nodes := e.Tree(nil, everyone{})
 	same(t, api.Tree{Roots: roots, Nodes: nodes}, `{"roots":[],"nodes":[]}`)

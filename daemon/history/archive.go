@@ -193,8 +193,8 @@ func (a *Archive) After(ctx context.Context, number int64, c access.Caller) (*ap
 	return &api.Receipt{ID: row.Word + "-" + root.String(), Report: report}, number, nil
 }
 
-// Tree is what is recorded of its processes, nested sessions included: those at and below at, unless that is zero.
-func (a *Archive) Tree(ctx context.Context, p *Past, at tracer.Identity, c access.Caller) (*api.Tree, error) {
+// Tree is what is recorded of its processes, nested sessions included.
+func (a *Archive) Tree(ctx context.Context, p *Past, c access.Caller) (*api.Tree, error) {
 	family := []tracer.SessionID{p.ID}
 	for i := 0; i < len(family) && len(family) <= registry.MaxEnded; i++ {
 		children, err := a.r.Journal.Nested(ctx, p.Boot, family[i])
@@ -210,12 +210,8 @@ func (a *Archive) Tree(ctx context.Context, p *Past, at tracer.Identity, c acces
 	if err != nil {
 		return nil, err
 	}
-	rows := then.Graph.Tree(true, family...)
-	if !at.IsZero() {
-		rows = document.Subtree(rows, at)
-	}
 	d := &api.Tree{Head: api.NewHead("tree"), Session: &p.doc}
-	d.Roots, d.Nodes = then.Tree(rows, c)
+	d.Roots, d.Nodes = then.Tree(then.Graph.Tree(true, family...), c)
 	return d, nil
 }
 

@@ -35,7 +35,7 @@ func TestSetAside(t *testing.T) {
 		"trigger":  {altered("CREATE TRIGGER t AFTER INSERT ON events BEGIN DELETE FROM sessions; END"), "damaged"},
 		"no table": {altered("DROP TABLE processes"), "damaged"},
 		"column":   {altered("ALTER TABLE events ADD COLUMN x"), "damaged"},
-		"no index": {altered("DROP INDEX listeners_port"), "damaged"},
+		"no index": {altered("DROP INDEX events_boot"), "damaged"},
 		"view":     {altered("CREATE VIEW v AS SELECT 1"), "damaged"},
 		"text":     {func(path string) { os.WriteFile(path, []byte(strings.Repeat("no database\n", 1000)), 0o600) }, "foreign"},
 		"page": {func(path string) {

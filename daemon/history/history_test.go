@@ -95,7 +95,7 @@ func TestReportedOnce(t *testing.T) {
 		t.Errorf("%d sessions are live again", n)
 	}
 	w.K.Fail("Release", nil)
-	w.Resync(registry.CauseRequest)
+	w.Resync(registry.CauseMember)
 	if all := w.K.Records(); len(all) > 0 {
 		t.Errorf("not released: %+v", all)
 	}

@@ -39,7 +39,7 @@ type Stats struct {
 	Events   uint64 // written
 	Sessions uint64 // rows of sessions written
 	Damaged  uint64 // rows that could not be read back
-	Pruned   uint64 // rows that retention removed: of sessions, processes, ports, blocks of events
+	Pruned   uint64 // rows that retention removed: of sessions, processes, blocks of events
 	Aside    uint64 // files that were set aside
 	Bytes    int64  // of the file, without what is free in it
 }

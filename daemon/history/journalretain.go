@@ -19,7 +19,7 @@ const pruneEvery = 10 * time.Second
 const pruneStep = 64
 
 // retain removes what is too old or too much: first by age, then, beyond the size,
-// blocks of events, ports and ended sessions, oldest first, and at last dead processes of
+// blocks of events and ended sessions, oldest first, and at last dead processes of
 // live sessions. There must be room for a batch of that many bytes, which may be half of
 // the file. It returns how many bytes are in use.
 func (j *Journal) retain(ctx context.Context, w *sql.DB, b *Batch, bytes int64) (used int64, err error) {
@@ -85,10 +85,7 @@ func (j *Journal) removeOldest(ctx context.Context, tx *sql.Tx, b *Batch) (int64
 func removeEnded(ctx context.Context, tx *sql.Tx, before int64) (removed int64, err error) {
 	for _, q := range []string{
 		"DELETE FROM events WHERE id IN (SELECT id FROM events WHERE ended < ?1 ORDER BY ended LIMIT ?2)",
-		`DELETE FROM listeners WHERE (boot, pid, start, since) IN
-			(SELECT boot, pid, start, since FROM listeners WHERE ended < ?1 ORDER BY ended LIMIT ?2)`,
-		// Of a session its ports and processes first.
-		`DELETE FROM listeners WHERE (boot, session) IN (SELECT boot, id FROM sessions WHERE ended < ?1 ORDER BY ended, id LIMIT ?2)`,
+		// Of a session its processes first.
 		`DELETE FROM processes WHERE (boot, session) IN (SELECT boot, id FROM sessions WHERE ended < ?1 ORDER BY ended, id LIMIT ?2)`,
 		"DELETE FROM ends WHERE (boot, id) IN (SELECT boot, id FROM sessions WHERE ended < ?1 ORDER BY ended, id LIMIT ?2)",
 		"DELETE FROM sessions WHERE (boot, id) IN (SELECT boot, id FROM sessions WHERE ended < ?1 ORDER BY ended, id LIMIT ?2)",

@@ -168,7 +168,6 @@ func (j *Journal) put(ctx context.Context, tx *sql.Tx, b *Batch, data []byte) er
 	}
 	for _, id := range b.LetGo {
 		for _, q := range []string{
-			"DELETE FROM listeners WHERE boot = ? AND session = ?",
 			"DELETE FROM processes WHERE boot = ? AND session = ?",
 			"DELETE FROM sessions WHERE boot = ? AND id = ?",
 		} {
@@ -196,10 +195,6 @@ func (j *Journal) put(ctx context.Context, tx *sql.Tx, b *Batch, data []byte) er
 		if err := remove("DELETE FROM processes WHERE boot = ? AND pid = ? AND start = ?", p.PID, p.Start); err != nil {
 			return err
 		}
-	}
-	listeners := b.listeners(j.o.Boot)
-	if err := listenerTable.put(ctx, tx, len(listeners), func(i int) []any { return listeners[i].fields() }); err != nil {
-		return err
 	}
 	return j.putEvents(ctx, tx, b, data)
 }

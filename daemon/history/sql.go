@@ -150,14 +150,14 @@ func (t wall) Value() (driver.Value, error) {
 const application = 0x6c6e6765
 
 // version is the user_version of our files. Older ones were never released.
-const version = 6
+const version = 7
 
 // tables is the schema, which a released version never changes: it needs a migration then.
 //
 // Times are wall time in ns; sum is the CRC-32 of what the row was written with. ended is NULL
 // while the session lives. The number of an end says when it was first written with its receipt, in the order of these
 // writes, also over several files: the time in µs, or one more than the last. An event block holds the records first..last of one boot, whose boottime
-// 0 was at zero. A listener is a TCP port; its ended is NULL if the end is unknown.
+// 0 was at zero.
 const tables = `CREATE TABLE sessions (
 	boot TEXT NOT NULL, id INTEGER NOT NULL, word TEXT NOT NULL, name TEXT NOT NULL, uid INTEGER NOT NULL,
 	parent INTEGER NOT NULL, zero INTEGER NOT NULL, started INTEGER NOT NULL, ended INTEGER,
@@ -177,14 +177,7 @@ CREATE TABLE events (
 	id INTEGER PRIMARY KEY, boot TEXT NOT NULL, zero INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL,
 	began INTEGER NOT NULL, ended INTEGER NOT NULL, data BLOB NOT NULL, sum INTEGER NOT NULL);
 CREATE INDEX events_boot ON events (boot, last);
-CREATE INDEX events_ended ON events (ended);
-CREATE TABLE listeners (
-	boot TEXT NOT NULL, pid INTEGER NOT NULL, start INTEGER NOT NULL, since INTEGER NOT NULL, session INTEGER NOT NULL,
-	address TEXT NOT NULL, port INTEGER NOT NULL, began INTEGER NOT NULL, ended INTEGER, sum INTEGER NOT NULL,
-	PRIMARY KEY (boot, pid, start, since)) WITHOUT ROWID;
-CREATE INDEX listeners_port ON listeners (port, began);
-CREATE INDEX listeners_ended ON listeners (ended);
-CREATE INDEX listeners_session ON listeners (boot, session)`
+CREATE INDEX events_ended ON events (ended)`
 
 // known reads the version of a file and compares its schema, which must be exactly ours: an added
 // trigger or view would run with our rights. An empty database is fresh.

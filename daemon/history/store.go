@@ -34,7 +34,6 @@ type Store interface {
 	Nested(ctx context.Context, boot string, parent tracer.SessionID) ([]Session, error)
 	Processes(ctx context.Context, boot string, session tracer.SessionID) ([]Process, error)
 	Process(ctx context.Context, boot string, pid uint32, start uint64) (*Process, error)
-	Listeners(ctx context.Context, port uint16, at time.Time) ([]Listener, error)
 	First(ctx context.Context) (time.Time, error)
 	Last(ctx context.Context, boot string) (time.Time, error)
 	Next(ctx context.Context, after int64, since time.Time, boot string, from uint64) (*Block, error)

@@ -56,7 +56,7 @@ func TestStorm(t *testing.T) {
 		}
 	}
 	asked = append(asked, "120 /v1/sessions/inner", "120 /v1/sessions/inner/tree", "120 /v1/sessions?state=ended",
-		"user /v1/sessions/job/tree?at="+child.String(), "user /v1/sessions?state=ended", "root /v1/sessions?state=ended", "root /v1/history", "user /v1/history?limit=1",
+		"user /v1/sessions?state=ended", "root /v1/sessions?state=ended", "root /v1/history", "user /v1/history?limit=1",
 		"user /v1/why?ref="+child.String(), "user /v1/processes/"+child.String())
 	answers := func() map[string]string {
 		all := make(map[string]string)

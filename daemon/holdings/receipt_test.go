@@ -144,7 +144,7 @@ func TestRealReceiptOfTheKernel(t *testing.T) {
 	c := new(daemontest.Real).Serve(t)
 	s, port, path, in, cmd := holding(t, c)
 	err := system.Poll(ctx, func() (bool, error) {
-		now, err := c.Leaks(ctx, s.ID)
+		now, err := c.Leaks(ctx)
 		return err == nil && len(now.Items) == 1 && len(now.Items[0].Locks) == 1, err
 	})
 	require.NoError(t, err)

@@ -63,7 +63,6 @@ func TestCommandLines(t *testing.T) {
 	requests := map[string][]request{
 		"GET /v1/version":               {{none, "/v1/version", "", nil}},
 		"GET /v1/status":                {{none, "/v1/status", "", nil}},
-		"GET /healthz":                  {{none, "/healthz", "", nil}},
 		"GET /metrics":                  {{none, "/metrics", "", nil}},
 		"GET /v1/leaks":                 {{none, "/v1/leaks", "", nil}},
 		"GET /v1/policy":                {{none, "/v1/policy", "", nil}},
@@ -77,7 +76,7 @@ func TestCommandLines(t *testing.T) {
 		"GET /v1/policy/explain":        {{live, "/v1/policy/explain?ref=104", "", nil}, {live, "/v1/policy/explain?ref=300", "", nil}},
 		"GET /v1/orphans":               {{live, "/v1/orphans", "", nil}},
 		"GET /v1/commands/{id}":         {{none, "/v1/commands/x", "", nil}}, // see TestCommand
-		"GET /v1/watch":                 {{live, "/v1/watch?session=work", `"pid":104`, nil}},
+		"GET /v1/watch":                 {{live, "/v1/watch", `"pid":104`, nil}},
 		"POST /v1/sessions/{s}/plan":    {{live, "/v1/sessions/work/plan", "", nil}},
 		"POST /v1/processes/{ref}/plan": {{live, "/v1/processes/" + orphan.String() + "/plan", "", nil}},
 		"GET /v1/events": {

@@ -47,7 +47,7 @@ func newOrdered(t *testing.T) *ordered {
 		o.keys[name] = s
 		return s, private
 	}
-	o.Daemon = daemontest.New(t, daemontest.WithPolicy("operators: [{name: ann, verbs: [end, halt]}, {name: ben, verbs: [end, halt, keep], users: '1000', sessions: 'ci-*'}]\n"),
+	o.Daemon = daemontest.New(t, daemontest.WithPolicy("operators: [{name: ann, verbs: [end, halt]}, {name: ben, verbs: [end, halt], users: '1000', sessions: 'ci-*'}]\n"),
 		func(d *daemontest.Daemon) {
 			d.Host.Files = d.Dir
 			host, private := key("host")
@@ -396,58 +396,4 @@ func TestCommandHalt(t *testing.T) {
 	if r := carried(o.command("ann", halt(api.ModeOff))); !r.Complete || o.K.Halted() != (tracer.Halt{}) {
 		t.Errorf("%+v, %+v", r, o.K.Halted())
 	}
-}
-
-// TestCommandKeep: a signed keep hands over processes of a session that its signers may keep from, once, and the
-// receipt names the new session.
-func TestCommandKeep(t *testing.T) {
-	o := newOrdered(t)
-	o.Session("user", 100, api.NewSession{Name: "ci-1", GraceMS: daemontest.MS(0)})
-	o.Session("user", 200, api.NewSession{Name: "work"})
-	o.Fork(100, 101, 1000, "lngtest-server")
-	o.Fork(200, 201, 1000, "lngtest-server")
-	until := time.Now().Add(time.Hour)
-	keep := func(pids ...uint32) func(*api.Command) {
-		return func(c *api.Command) {
-			c.Verb, c.Name, c.Until = api.VerbKeep, "preview", &until
-			for _, pid := range pids {
-				c.Processes = append(c.Processes, o.RefOf(pid))
-			}
-		}
-	}
-	for name, x := range map[string]struct {
-		command   *api.SignedCommand
-		code, why string
-	}{
-		"the session":           {o.command("ben", keep(201)), api.CodeDenied, "does not let ben keep sessions"},
-		"one of two":            {o.command("ben", keep(101, 201)), api.CodeDenied, "does not let ben keep sessions"},
-		"the root":              {o.command("ben", keep(100)), api.CodeGuarded, "it is the root of its session"},
-		"no process":            {o.command("ben", keep()), api.CodeDenied, "name 1 to 64 processes"},
-		"a session":             {o.command("ben", keep(101), "ci-1"), api.CodeDenied, "names processes, and no session"},
-		"a PID only":            {o.command("ben", func(c *api.Command) { keep(101)(c); c.Processes[0].StartNS = 0 }), api.CodeDenied, "must be PID@START_NS"},
-		"no time":               {o.command("ben", func(c *api.Command) { keep(101)(c); c.Until = nil }), api.CodeDenied, "needs a time in the future"},
-		"a grace":               {o.command("ben", func(c *api.Command) { keep(101)(c); c.GraceMS = daemontest.MS(0) }), api.CodeDenied, "no plan and no grace"},
-		"a name":                {o.command("ben", func(c *api.Command) { keep(101)(c); c.Name = "a b" }), api.CodeDenied, "invalid name"},
-		"processes of another":  {o.command("ben", func(c *api.Command) { c.Processes = []api.Ref{o.RefOf(101)} }, "ci-1"), api.CodeDenied, "belong to a keep"},
-		"a process that is not": {o.command("ben", func(c *api.Command) { keep(101)(c); c.Processes[0].StartNS++ }), api.CodeIdentity, "is not the process"},
-	} {
-		a := o.Do("else", "POST", "/v1/commands", x.command)
-		if e := a.Refused(x.code); !strings.Contains(e.Message, x.why) {
-			t.Errorf("%s: message %q, want %q", name, e.Message, x.why)
-		}
-		o.forgotten(x.command)
-	}
-	command := o.command("ben", keep(101))
-	r := o.receipt(daemontest.Into[api.CommandReply](o.Do("else", "POST", "/v1/commands", command), http.StatusAccepted))
-	again := o.receipt(daemontest.Get[api.CommandReply](o, "else", "/v1/commands/"+r.ID+"?wait=60s"))
-	if r.Kept == "" || again.Kept != r.Kept || !again.Complete || len(r.Sessions) != 0 {
-		t.Fatalf("%+v, %+v", r, again)
-	}
-	o.Do("else", "POST", "/v1/commands", command).Refused(api.CodeDenied)
-	kept := daemontest.Get[api.Session](o, "user", "/v1/sessions/"+r.Kept)
-	if !kept.Kept || kept.Name != "preview" || kept.KeptBy == nil || kept.KeptBy.Command != r.ID || kept.Reason != "a test" || o.K.Proc(101).Session.String() != r.Kept {
-		t.Errorf("%+v", kept)
-	}
-	o.K.Exit(100, 0)
-	o.Survive([]uint32{100, 101}, 101)
 }

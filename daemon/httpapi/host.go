@@ -9,9 +9,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
-	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
-	"github.com/lineage-ebpf/lineage/lineage"
 )
 
 // host answers about the daemon, and the policy in force.
@@ -23,12 +21,6 @@ func (h *host) getVersion(w http.ResponseWriter, _ *http.Request, _ access.Calle
 
 func (h *host) getStatus(w http.ResponseWriter, _ *http.Request, c access.Caller, _ url.Values) error {
 	d, err := h.Status.Document(c)
-	return send(w, http.StatusOK, d, err)
-}
-
-// getHealth is for probes: short, and not about the host's sessions.
-func (h *host) getHealth(w http.ResponseWriter, _ *http.Request, _ access.Caller, _ url.Values) error {
-	d, err := h.Status.Health()
 	return send(w, http.StatusOK, d, err)
 }
 
@@ -60,58 +52,4 @@ func (h *host) postStop(w http.ResponseWriter, _ *http.Request, c access.Caller,
 func (h *host) postHalt(w http.ResponseWriter, _ *http.Request, c access.Caller, req *api.HaltRequest) error {
 	d, err := h.Acts.Halt(req, c, nil)
 	return send(w, http.StatusOK, d, err)
-}
-
-// postSelfCheck runs a check now.
-func (h *host) postSelfCheck(w http.ResponseWriter, r *http.Request, _ access.Caller, _ *struct{}) error {
-	if len(h.SelfCheck.Command) == 0 {
-		return api.NewError(api.CodeInternal, "this daemon was started without a canary", "")
-	}
-	d := h.SelfCheck.Now(r.Context())
-	if d == nil {
-		return registry.ErrStopping
-	}
-	return reply(w, http.StatusOK, api.SelfChecked{Head: api.NewHead("selfcheck"), SelfCheck: *d})
-}
-
-// maxFindings is how many changes a resync names.
-const maxFindings = 1000
-
-// postResync looks at the kernel now.
-func (h *host) postResync(w http.ResponseWriter, _ *http.Request, c access.Caller, _ *struct{}) error {
-	done, err := h.Registry.Resync(registry.CauseRequest)
-	if err != nil {
-		return err
-	}
-	doc := resyncDocument(done)
-	if doc.Lost, err = registry.Ask(h.Registry, registry.View.Lost); err != nil {
-		return err
-	}
-	h.Access.Did(c, access.Manage, "resync")
-	return reply(w, http.StatusOK, doc)
-}
-
-// resyncDocument is a resync on the wire.
-func resyncDocument(r *registry.Resync) *api.Resync {
-	d := &api.Resync{
-		Head: api.NewHead("resync"), Cause: string(r.Cause), Changes: len(r.Changes),
-		Added: r.Added, Removed: r.Removed, Items: []api.Finding{}, Truncated: len(r.Changes) > maxFindings,
-	}
-	count := map[lineage.ChangeKind]*int{
-		lineage.Found: &d.Found, lineage.Vanished: &d.Vanished, lineage.Gone: &d.Gone,
-		lineage.Moved: &d.Moved, lineage.Reparented: &d.Reparented,
-	}
-	for _, c := range r.Changes {
-		*count[c.Kind]++
-		if len(d.Items) == maxFindings {
-			continue
-		}
-		f := api.Finding{Kind: c.Kind.String(), Process: document.Ref(c.ID),
-			From: document.RefOrNil(c.From), To: document.RefOrNil(c.To)}
-		if c.Session != 0 {
-			f.Session = c.Session.String()
-		}
-		d.Items = append(d.Items, f)
-	}
-	return d
 }

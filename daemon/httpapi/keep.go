@@ -14,11 +14,11 @@ func (h *acting) postKeep(w http.ResponseWriter, _ *http.Request, c access.Calle
 	if req.Name != "" && !api.IsSessionWord(req.Name) {
 		return badName(req.Name)
 	}
-	id, warnings, err := h.Keeper.Keep(req, c, nil)
+	id, err := h.Keeper.Keep(req, c)
 	if err != nil {
 		return err
 	}
 	d, err := documentOf(h.Registry, id, c)
-	d.Head, d.Warnings = api.NewHead("session"), warnings
+	d.Head = api.NewHead("session")
 	return send(w, http.StatusCreated, d, err)
 }

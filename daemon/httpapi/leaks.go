@@ -3,7 +3,6 @@
 package httpapi
 
 import (
-	"fmt"
 	"net/http"
 	"net/url"
 
@@ -13,9 +12,9 @@ import (
 )
 
 // getLeaks reports the ports and locks of live sessions.
-func (h *processes) getLeaks(w http.ResponseWriter, _ *http.Request, c access.Caller, q url.Values) (err error) {
+func (h *processes) getLeaks(w http.ResponseWriter, _ *http.Request, c access.Caller, _ url.Values) error {
 	d := api.Leaks{Head: api.NewHead("leaks"), Items: []api.Leak{}}
-	add := func(v registry.View, x *registry.Session) {
+	err := h.each("", c, func(v registry.View, x *registry.Session) {
 		if x.Closed() {
 			return
 		}
@@ -25,10 +24,6 @@ func (h *processes) getLeaks(w http.ResponseWriter, _ *http.Request, c access.Ca
 			l.Ports, l.Locks = holds.Ports, holds.Locks
 		}
 		d.Items = append(d.Items, l)
-	}
-	word := q.Get("session")
-	if err = h.each(word, c, add); err == nil && word != "" && len(d.Items) == 0 {
-		err = api.NewError(api.CodeNotFound, fmt.Sprintf("session %s has ended", word), "see \"lineage history\"")
-	}
+	})
 	return send(w, http.StatusOK, d, err)
 }

@@ -28,7 +28,7 @@ func TestMalformedRequests(t *testing.T) {
 		"a long path":      {"GET /" + strings.Repeat("a", 16<<10) + " HTTP/1.1\r\nHost: x\r\n\r\n", http.StatusRequestHeaderFieldsTooLarge},
 		"no HTTP":          {"hello\r\n\r\n", http.StatusBadRequest},
 		"no host":          {"GET /v1/version HTTP/1.1\r\n\r\n", http.StatusBadRequest},
-		"two lengths":      {"POST /v1/resync HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", http.StatusBadRequest},
+		"two lengths":      {"POST /v1/policy/resume HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", http.StatusBadRequest},
 		"no escape":        {"GET /v1/%zz HTTP/1.1\r\nHost: x\r\n\r\n", http.StatusBadRequest},
 		"control bytes":    {"GET /\x1b[2J HTTP/1.1\r\nHost: x\r\n\r\n", http.StatusBadRequest},
 	} {
@@ -51,8 +51,8 @@ func TestMalformedRequests(t *testing.T) {
 func TestSizeOfRequests(t *testing.T) {
 	w := daemontest.New(t)
 	pad := func(n int) string { return `{` + strings.Repeat(" ", n-2) + `}` }
-	daemontest.Into[api.Resync](w.Do("root", "POST", "/v1/resync", pad(64<<10)), http.StatusOK)
-	w.Do("root", "POST", "/v1/resync", pad(64<<10+1)).Refused(api.CodeTooLarge)
+	daemontest.Into[api.Policy](w.Do("root", "POST", "/v1/policy/resume", pad(64<<10)), http.StatusOK)
+	w.Do("root", "POST", "/v1/policy/resume", pad(64<<10+1)).Refused(api.CodeTooLarge)
 }
 
 // TestOptions: a request about the whole server is about no route.
@@ -90,7 +90,7 @@ func TestSessionsAreLimited(t *testing.T) {
 			require.NoError(t, err)
 			pid++
 		}
-		w.Resync(registry.CauseRequest)
+		w.Resync(registry.CauseMember)
 	}
 	ask := func(w *daemontest.Daemon, who string, pid uint32) daemontest.Reply {
 		w.Add(pid, w.Caller(who), w.K.Proc(w.Caller(who)).UID, "lngtest-root")

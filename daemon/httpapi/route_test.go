@@ -126,7 +126,7 @@ func TestLargeReplies(t *testing.T) {
 // why it is not.
 func TestTurns(t *testing.T) {
 	bounded := map[string]string{
-		"GET /v1/version": "", "GET /v1/status": "", "GET /healthz": "", "GET /metrics": "", "POST /v1/selfcheck": "", "POST /v1/resync": "", // the daemon
+		"GET /v1/version": "", "GET /v1/status": "", "GET /metrics": "", // the daemon
 		"POST /v1/sessions": "", "GET /v1/sessions/{s}": "", "POST /v1/keep": "", // one session
 		"POST /v1/sessions/{s}/pause": "", "POST /v1/sessions/{s}/resume": "", "POST /v1/marks": "", "POST /v1/processes/{ref}/kill": "",
 		"GET /v1/sessions/{s}/report": "receipt", "POST /v1/sessions/{s}/end": "receipt", // below

@@ -223,22 +223,11 @@ func TestMalformedBody(t *testing.T) {
 	}
 }
 
-func TestHealth(t *testing.T) {
-	w := daemontest.New(t)
-	if h := daemontest.Get[api.Health](w, "else", "/healthz"); h.Status != "ok" || h.Degraded != nil {
-		t.Errorf("%+v", h)
-	}
-	w.K.Feature.Degraded = []string{"lngtest"}
-	if h := daemontest.Get[api.Health](w, "else", "/healthz"); h.Status != "degraded" || !slices.Equal(h.Degraded, []string{"lngtest"}) {
-		t.Errorf("%+v", h)
-	}
-}
-
 func TestSlowSenders(t *testing.T) {
 	w := daemontest.New(t, func(w *daemontest.Daemon) { w.Host.Limits.Send = 50 * time.Millisecond })
 	for name, text := range map[string]string{
 		"headers": "GET /v1/version HTTP/1.1\r\nHost:",
-		"body":    "POST /v1/resync HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{",
+		"body":    "POST /v1/policy/resume HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{",
 	} {
 		c, err := w.Dial("root")
 		require.NoError(t, err)

@@ -49,7 +49,6 @@ type Options struct {
 	Rules       *rules.Policy
 	Steward     *rules.Steward
 	Attribution *attribution.Attribution
-	SelfCheck   *status.Check
 	Keeper      *rules.Keeper
 	Signed      *signed.Orders
 	Version     string

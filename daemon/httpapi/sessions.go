@@ -12,7 +12,6 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
-	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
@@ -119,15 +118,6 @@ func (h *sessions) getTree(w http.ResponseWriter, r *http.Request, c access.Call
 	if dead != "ancestors" && dead != "all" {
 		return api.NewError(api.CodeBadRequest, fmt.Sprintf("unknown dead %q", dead), "known: ancestors, all")
 	}
-	var at tracer.Identity
-	if text := q.Get("at"); text != "" {
-		if at, _, err = h.Find.Identity(text, c); lookup.IsForgotten(err) {
-			at, err = h.Archive.Identity(r.Context(), text, err)
-		}
-		if err != nil {
-			return err
-		}
-	}
 	d := api.Tree{Head: api.NewHead("tree")}
 	var saved tracer.SessionID
 	err = h.Find.Session(r.PathValue("s"), c, access.Read, func(v registry.View, x *registry.Session) {
@@ -135,25 +125,18 @@ func (h *sessions) getTree(w http.ResponseWriter, r *http.Request, c access.Call
 		v.Refresh(x)
 		doc := v.Document(x, c)
 		d.Session = &doc
-		rows := v.Graph().Tree(dead == "all" || x.Closed(), v.Family(x.ID())...)
-		if !at.IsZero() {
-			rows = document.Subtree(rows, at)
-		}
-		d.Roots, d.Nodes = v.Encoder().Tree(rows, c)
+		d.Roots, d.Nodes = v.Encoder().Tree(v.Graph().Tree(dead == "all" || x.Closed(), v.Family(x.ID())...), c)
 	})
 	p, err := h.past(r, saved, c, err)
 	if err != nil {
 		return err
 	}
 	if p != nil {
-		was, err := h.Archive.Tree(r.Context(), p, at, c)
+		was, err := h.Archive.Tree(r.Context(), p, c)
 		if err != nil {
 			return err
 		}
 		d = *was
-	}
-	if !at.IsZero() && len(d.Nodes) == 0 {
-		return api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d: not in session %s", at.PID, r.PathValue("s")), "")
 	}
 	var living []*api.Process
 	for i := range d.Nodes {

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
@@ -45,16 +44,7 @@ func (h *sessions) getEvents(w http.ResponseWriter, r *http.Request, c access.Ca
 	return h.Events.Serve(r.Context(), w, c, req)
 }
 
-const maxHz = 10
-
 // getWatch streams the picture, and then its changes.
-func (h *sessions) getWatch(w http.ResponseWriter, r *http.Request, c access.Caller, q url.Values) (err error) {
-	hz := maxHz
-	if text := q.Get("hz"); text != "" {
-		if hz, err = strconv.Atoi(text); err != nil || hz < 1 || hz > maxHz {
-			return api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid hz %q: must be 1 to %d", text, maxHz), "")
-		}
-	}
-	return h.Feed.Serve(r.Context(), w, c, stream.WatchRequest{Session: q.Get("session"),
-		Interval: time.Second / time.Duration(hz)})
+func (h *sessions) getWatch(w http.ResponseWriter, r *http.Request, c access.Caller, _ url.Values) error {
+	return h.Feed.Serve(r.Context(), w, c)
 }

@@ -28,9 +28,6 @@ func (h *processes) whyPort(w http.ResponseWriter, r *http.Request, c access.Cal
 		return api.NewError(api.CodeBadRequest,
 			fmt.Sprintf("invalid port %q or proto %q: must be 1 to 65535, and tcp or udp", q.Get("port"), proto), "")
 	}
-	if q.Has("at") {
-		return h.whyPortAt(w, r, c, uint16(port), proto, q.Get("at"))
-	}
 	return h.whyHeld(
 		w,
 		r,
@@ -85,7 +82,7 @@ func (h *processes) whyPath(w http.ResponseWriter, r *http.Request, c access.Cal
 			*to, err = strconv.ParseUint(q.Get(name), 10, 64)
 		}
 	}
-	if err != nil || !filepath.IsAbs(f.Path) || q.Has("proto") || q.Has("at") || q.Has("device") != q.Has("inode") {
+	if err != nil || !filepath.IsAbs(f.Path) || q.Has("proto") || q.Has("device") != q.Has("inode") {
 		return api.NewError(api.CodeBadRequest,
 			fmt.Sprintf("invalid path %q: must be absolute, with device and inode or neither", f.Path), "")
 	}
@@ -145,7 +142,7 @@ func (h *processes) whyHeld(w http.ResponseWriter, r *http.Request, c access.Cal
 		return reply(w, http.StatusOK, d)
 	case d.Hidden > 0:
 		return api.NewError(api.CodeDenied, fmt.Sprintf("why %s: not permitted: %s it",
-			what, ofOthers(d.Hidden, "holds", "hold")), "run with sudo")
+			what, ofOthers(d.Hidden)), "run with sudo")
 	}
 	message := none
 	if d.TimeWait > 0 {
@@ -203,10 +200,10 @@ func (f *found) holders() (all []*holder) {
 	return all
 }
 
-// ofOthers says that n processes do something.
-func ofOthers(n int, one, many string) string {
+// ofOthers says that n processes hold it.
+func ofOthers(n int) string {
 	if n == 1 {
-		return "1 process of another user " + one
+		return "1 process of another user holds"
 	}
-	return fmt.Sprintf("%d processes of other users %s", n, many)
+	return fmt.Sprintf("%d processes of other users hold", n)
 }

@@ -27,7 +27,7 @@ func TestReader(t *testing.T) {
 		t.Helper()
 		r.K.AllRead()
 		r.K.Advance(time.Second)
-		_, err := r.R.Resync(registry.CauseRequest)
+		_, err := r.R.Resync(registry.CauseMember)
 		require.NoError(t, err)
 	}
 	in := func(pid uint32, want string) {

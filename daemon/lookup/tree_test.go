@@ -57,13 +57,8 @@ func TestTree(t *testing.T) {
 	if d := daemontest.Get[api.Tree](w, "user", "/v1/sessions/x/tree?dead=all"); !slices.Equal(pids(d), []int{100, 101, 102, 103}) {
 		t.Errorf("all: %v", pids(d))
 	}
-	if d := daemontest.Get[api.Tree](w, "user", "/v1/sessions/x/tree?dead=all&at=102"); !slices.Equal(pids(d), []int{102, 103}) || d.Roots[0].PID != 102 {
-		t.Errorf("at: %v", pids(d))
-	}
-	w.Do("user", "GET", "/v1/sessions/x/tree?at=20", nil).Refused(api.CodeNotFound)
 	w.Do("user", "GET", "/v1/sessions/x/tree?dead=some", nil).Refused(api.CodeBadRequest)
 	w.Do("else", "GET", "/v1/sessions/x/tree", nil).Refused(api.CodeNotFound)
-	w.Do("away", "GET", "/v1/sessions/x/tree?at=100", nil).Refused(api.CodePIDNamespace)
 }
 
 func TestWhy(t *testing.T) {

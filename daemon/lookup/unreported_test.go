@@ -54,7 +54,7 @@ func (h unreported) runs(pid uint32, argv string) {
 func (h unreported) look() {
 	h.Helper()
 	h.K.Advance(time.Second)
-	_, err := h.R.Resync(registry.CauseRequest)
+	_, err := h.R.Resync(registry.CauseMember)
 	require.NoError(h.T, err)
 }
 

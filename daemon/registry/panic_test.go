@@ -42,7 +42,7 @@ func TestPanics(t *testing.T) {
 		}, raised: true},
 		"Update": {call: func(w world) error { return w.Update(func(Tx) { lngtestPanic() }) }, raised: true, stops: true},
 		"own call": {hooks: Hooks{Walking: func(View) Want { lngtestPanic(); return WantNone }}, call: func(w world) error {
-			_, err := w.Resync(CauseRequest)
+			_, err := w.Resync(CauseMember)
 			return err
 		}, raised: true, stops: true},
 		"read that enters a session": {hooks: Hooks{Opened: func(View, *Session) { lngtestPanic() }}, call: func(w world) error {

@@ -12,17 +12,16 @@ import (
 type Cause string
 
 const (
-	CauseNone    Cause = ""        // the period's look
-	CauseStart   Cause = "start"   // the daemon began
-	CauseLost    Cause = "lost"    // events were lost
-	CauseMisses  Cause = "misses"  // the kernel skipped programs
-	CauseBirths  Cause = "births"  // a birth or death was reported by the second writer, or failed
-	CauseMember  Cause = "member"  // the kernel has a member that the picture lacks
-	CauseMoved   Cause = "moved"   // members changed their session
-	CauseRequest Cause = "request" // a user asked
+	CauseNone   Cause = ""       // the period's look
+	CauseStart  Cause = "start"  // the daemon began
+	CauseLost   Cause = "lost"   // events were lost
+	CauseMisses Cause = "misses" // the kernel skipped programs
+	CauseBirths Cause = "births" // a birth or death was reported by the second writer, or failed
+	CauseMember Cause = "member" // the kernel has a member that the picture lacks
+	CauseMoved  Cause = "moved"  // members changed their session
 )
 
-var Causes = [...]Cause{CauseStart, CauseLost, CauseMisses, CauseBirths, CauseMember, CauseMoved, CauseRequest}
+var Causes = [...]Cause{CauseStart, CauseLost, CauseMisses, CauseBirths, CauseMember, CauseMoved}
 
 // Resync is what one look brought.
 type Resync struct {

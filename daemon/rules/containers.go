@@ -239,7 +239,7 @@ func outside(pid uint32, parents map[uint32]uint32, dead map[uint32]bool) uint32
 
 var errExiting = errors.New("the process exits")
 
-// letGo dissolves the session. There may be many, such as health checks: it is only counted.
+// letGo dissolves the session. There may be many, such as health checks: none is recorded.
 func (j joined) letGo(why string) bool {
 	if _, err := j.by.o.Kernel.Dissolve(j.info.ID); err != nil {
 		j.by.failed(err, j.info.ID).Msg("process in a container not released")
@@ -247,7 +247,6 @@ func (j joined) letGo(why string) bool {
 	}
 	j.by.o.Log.Debug().Str(system.KeySession, j.info.ID.String()).Uint32(system.KeyPID, j.info.Root.PID).
 		Str(system.KeyWhy, why).Msg("process in a container released")
-	j.by.o.Registry.Do(func(t registry.Tx) { t.Meter().Released++ })
 	j.forget()
 	return true
 }

@@ -105,9 +105,6 @@ func (s *Steward) keepIfRuled(p *policy.Policy, id tracer.Identity) {
 	if rule == nil && shared == nil {
 		return
 	}
-	if rule != nil {
-		s.o.Rules.Matched(rule.Name)
-	}
 	from, err := registry.Ask(s.o.Registry, func(v registry.View) tracer.SessionInfo { return v.Ask(e.Session).Info() })
 	if err != nil || from.ID == 0 || from.Kept || from.State != tracer.StateActive {
 		return

@@ -3,7 +3,6 @@
 package rules_test
 
 import (
-	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -50,22 +49,4 @@ func TestKeepByMember(t *testing.T) {
 	}
 	p.Halt()
 	require.Contains(t, p.Audit(), `"verb":"keep","decision":"done","reason":"from session `+s.ID+`, until 2099-01-`, `"target":{"session":"`+k.ID+`","pid":101`)
-}
-
-func TestKeepRulesThatMatchedNothing(t *testing.T) {
-	p := newWorld(t, daemontest.WithPolicy(`keep:
-  - name: lngtest-one
-    match: {exe: /lngtest/one}
-    reason: it is wanted
-    until: 2099-01-01
-  - name: lngtest-two
-    match: {exe: /lngtest/two}
-    reason: it is wanted
-    until: 2099-01-01
-`))
-	p.Service.Rules.Matched("lngtest-two")
-	d := daemontest.Get[api.Policy](p, "user", "/v1/policy")
-	if fmt.Sprint(d.KeepUnmatched) != "[lngtest-one]" {
-		t.Errorf("%v", d.KeepUnmatched)
-	}
 }

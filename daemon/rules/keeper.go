@@ -40,19 +40,13 @@ type handover struct {
 	until     time.Time
 }
 
-// Keep hands over what a request names, to a kept session. accept remembers the request, if not nil.
-func (k *Keeper) Keep(req *api.KeepRequest, c access.Caller, accept func() error) (kept tracer.SessionID, warnings []string, err error) {
+// Keep hands over what a request names, to a kept session.
+func (k *Keeper) Keep(req *api.KeepRequest, c access.Caller) (kept tracer.SessionID, err error) {
 	h, err := k.check(req, c)
-	if err == nil && accept != nil {
-		err = accept()
-	}
 	if err == nil {
 		kept, err = k.handOver(h, c)
 	}
-	if err == nil {
-		warnings = k.losesTerminal(h)
-	}
-	return kept, warnings, err
+	return kept, err
 }
 
 // check returns what a request hands over, or why it is refused. A member may not decide what outlives its
@@ -128,7 +122,7 @@ func (k *Keeper) former(id tracer.Identity, live bool, c access.Caller) (info tr
 		info, err = registry.Ask(k.Registry, func(v registry.View) tracer.SessionInfo { return v.Ask(e.Session).Info() })
 	}
 	d := access.Decide(c, access.Keep, access.Scope{UID: c.UID})
-	if info.ID != 0 && (d.Allow || c.Signed != nil) {
+	if info.ID != 0 && d.Allow {
 		d = k.Find.DecideChain(c, access.Keep, info.ID) // the kept session will be nested in none of these
 	}
 	switch {
@@ -237,20 +231,4 @@ func errRoot(id tracer.Identity) error {
 
 func errProtected(id tracer.Identity) error {
 	return api.NewError(api.CodeGuarded, fmt.Sprintf("keep pid %d: it is protected: nothing ends it", id.PID), "")
-}
-
-// losesTerminal names the processes whose terminal is lost when members of their former
-// session end.
-func (k *Keeper) losesTerminal(h *handover) (warnings []string) {
-	for _, id := range h.processes {
-		st, err := k.Proc.Stat(id.PID)
-		if err != nil || st.TTY == 0 || uint32(st.SID) == id.PID {
-			continue
-		}
-		sid := uint32(st.SID)
-		if e, err := k.Kernel.Lookup(sid); err == nil && e.Session == h.from.ID {
-			warnings = append(warnings, fmt.Sprintf("pid %d loses its terminal when pid %d ends", id.PID, sid))
-		}
-	}
-	return warnings
 }

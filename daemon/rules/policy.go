@@ -6,10 +6,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -33,7 +31,6 @@ type Policy struct {
 	must    bool   // the file was named by a user: it must exist
 	started *policy.Policy
 	breaker *enforcer.Breaker
-	clock   registry.Clock
 
 	reloading sync.Mutex
 
@@ -41,16 +38,15 @@ type Policy struct {
 	current *policy.Policy
 	redact  func(argv []string) []string // by current
 	loaded  time.Time
-	refused string          // why the current file was refused
-	unarmed error           // why the kernel does not look for agents
-	keeps   map[string]bool // keep rules that have matched, by name
+	refused string // why the current file was refused
+	unarmed error  // why the kernel does not look for agents
 }
 
 // Load reads the policy of a file at a start; "": no file. must: a user named the file,
 // so it must exist. An invalid file is refused: the user that starts the daemon can
 // read why, and it would otherwise run with rules other than those that were written.
 func Load(path string, must bool, c registry.Clock) (*Policy, error) {
-	r := &Policy{path: path, must: must, clock: c, keeps: make(map[string]bool)}
+	r := &Policy{path: path, must: must}
 	p, err := r.read()
 	if err != nil {
 		return nil, err
@@ -176,13 +172,6 @@ func (r *Policy) armed(err error) {
 	r.unarmed = err
 }
 
-// Matched notes that a keep rule has matched.
-func (r *Policy) Matched(keep string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.keeps[keep] = true
-}
-
 // Degraded is what users must know about the rules.
 func (r *Policy) Degraded() (why []string) {
 	r.mu.Lock()
@@ -202,15 +191,9 @@ func (r *Policy) Degraded() (why []string) {
 
 // BreakerState is for whom the breaker is open.
 func (r *Policy) BreakerState() (b api.Breaker) {
-	opened := r.breaker.Opened()
-	if len(opened) == 0 {
-		return b
+	for _, uid := range r.breaker.Opened() {
+		b.Open, b.UIDs = true, append(b.UIDs, int(uid))
 	}
-	for _, uid := range slices.Sorted(maps.Keys(opened)) {
-		b.UIDs = append(b.UIDs, int(uid))
-	}
-	ago := r.clock.Monotonic() - slices.Min(slices.Collect(maps.Values(opened)))
-	b.Open, b.Since = true, r.clock.Wall(r.clock.Boottime()-uint64(ago))
 	return b
 }
 
@@ -218,16 +201,10 @@ func (r *Policy) BreakerState() (b api.Breaker) {
 func (r *Policy) Document() api.Policy {
 	r.mu.Lock()
 	p, loaded, refused := r.current, r.loaded, r.refused
-	var unmatched []string // keep rules that never have: misspelt, or not needed
-	for i := range p.Keep {
-		if name := p.Keep[i].Name; !r.keeps[name] {
-			unmatched = append(unmatched, name)
-		}
-	}
 	r.mu.Unlock()
 	d := api.Policy{
 		Head: api.NewHead("policy"), File: p.File(), Mode: r.Mode(), Loaded: &loaded, Items: []api.PolicyValue{},
-		Breaker: r.BreakerState(), Refused: refused, NeedsRestart: p.RestartNeeded(r.started), KeepUnmatched: unmatched,
+		Breaker: r.BreakerState(), Refused: refused, NeedsRestart: p.RestartNeeded(r.started),
 	}
 	for _, v := range p.Values() {
 		d.Items = append(d.Items, api.PolicyValue{Kind: "policy_value", Key: v.Key, Value: v.Value, Origin: v.Origin})

@@ -223,14 +223,10 @@ func uidsOf(users []string) (all []uint32) {
 	return all
 }
 
-// may decides whether the order's signers may end a session, or keep its processes, and so read it. It runs in the registry's
+// may decides whether the order's signers may end a session, and so read it. It runs in the registry's
 // goroutine, and reads no file.
 func (o *order) may(v access.Verb, s access.Scope) access.Decision {
-	does := access.End
-	if o.Verb == api.VerbKeep {
-		does = access.Keep
-	}
-	if v != does && v != access.Read {
+	if v != access.End && v != access.Read {
 		return access.Decision{Why: fmt.Sprintf("the command does not %v", v)}
 	}
 	covering, least := 0, api.MaxSignatures+1 // of the grants that cover it: the number, and the fewest signatures that one needs
@@ -242,6 +238,6 @@ func (o *order) may(v access.Verb, s access.Scope) access.Decision {
 	if covering >= least {
 		return access.Decision{Allow: true}
 	}
-	return access.Decision{Why: fmt.Sprintf("the policy does not let %s %v sessions of this user and name",
-		strings.Join(o.Operators, " and "), does)}
+	return access.Decision{Why: fmt.Sprintf("the policy does not let %s end sessions of this user and name",
+		strings.Join(o.Operators, " and "))}
 }

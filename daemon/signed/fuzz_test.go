@@ -23,7 +23,7 @@ func FuzzCommand(f *testing.F) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	ann, err := parseSigner("ann " + strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key.PublicKey()))))
 	require.NoError(f, err)
-	grace, until := int64(1500), now.Add(time.Hour)
+	grace := int64(1500)
 	signed := map[string]bool{}
 	for _, c := range []api.Command{
 		{Sessions: []string{"build", "ci-*"}, Plan: ""},
@@ -31,7 +31,6 @@ func FuzzCommand(f *testing.F) {
 		{All: true},
 		{Verb: api.VerbHalt, Mode: api.ModeHalt, All: true},
 		{Verb: api.VerbHalt, Mode: api.ModeOff},
-		{Verb: api.VerbKeep, Processes: []api.Ref{{PID: 7, StartNS: 9}}, Name: "preview", Until: &until},
 	} {
 		c.V, c.ID, c.Hosts, c.Reason = 1, strings.Repeat("0a", 16), []string{"SHA256:host"}, "test <&>"
 		if c.Verb == "" {

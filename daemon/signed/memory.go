@@ -44,7 +44,6 @@ type accepted struct {
 	NotAfter  time.Time `json:"not_after"`
 	Sessions  []string  `json:"sessions"`
 	Spared    []string  `json:"spared,omitempty"`
-	Kept      string    `json:"kept,omitempty"`
 	Pending   bool      `json:"pending,omitempty"` // what it came to is not known: it failed, or the daemon died
 	Number    int64     `json:"number,omitempty"`  // of its receipt, in the order in which commands were over; 0: it has none
 }

@@ -19,7 +19,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
-	"github.com/lineage-ebpf/lineage/daemon/rules"
 	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
@@ -60,7 +59,6 @@ type Options struct {
 	Archive  *history.Archive
 	Access   *access.Access
 	Acts     *acts.Acts
-	Keep     *rules.Keeper
 	Stopping <-chan struct{}
 }
 
@@ -104,17 +102,6 @@ func (s *Orders) Carry(req *api.SignedCommand, c access.Caller) (*api.CommandRep
 	case api.VerbHalt:
 		if err = s.halt(order, c, &a, accept([]string{})); err != nil && a.ID != "" {
 			return nil, err
-		}
-	case api.VerbKeep:
-		var kept tracer.SessionID
-		kept, _, err = s.o.Keep.Keep(
-			&api.KeepRequest{Refs: order.Processes, Name: order.Name, Reason: order.Reason, Until: *order.Until},
-			c,
-			accept([]string{}),
-		)
-		if err == nil {
-			a.Kept = kept.String()
-			s.carried(&a)
 		}
 	default:
 		err = s.end(order, c, accept)
@@ -347,7 +334,6 @@ func receiptOf(a *accepted) *api.CommandReceipt {
 		Accepted:  a.At,
 		Sessions:  a.Sessions,
 		Spared:    a.Spared,
-		Kept:      a.Kept,
 	}
 }
 

@@ -54,13 +54,12 @@ func (s *Status) measure() (*system.Metrics, error) {
 	f := s.o.Kernel.Features()
 	m := &system.Metrics{
 		Build: [2]string{s.o.Version, f.ABI}, Level: f.Level, BreakerOpen: s.o.Rules.BreakerState().Open,
-		Refusals: s.o.Access.RefusedSoFar(), ReadersDropped: s.o.Tally.Dropped.Load(),
-		Sessions:     map[string]int{"active": 0, "paused": 0, "ending": 0, "condemned": 0, "ended": 0},
-		Events:       make(map[string]uint64),
-		HelperErrors: make(map[system.HelperMetrics]uint64),
-		Resyncs:      make(map[string]uint64),
-		Ends:         make(map[system.EndMetrics]uint64),
-		Halted:       map[string]int{api.ModeHalt: 0, api.ModeDrain: 0},
+		Refusals: s.o.Access.RefusedSoFar(),
+		Sessions: map[string]int{"active": 0, "paused": 0, "ending": 0, "condemned": 0, "ended": 0},
+		Events:   make(map[string]uint64),
+		Resyncs:  make(map[string]uint64),
+		Ends:     make(map[system.EndMetrics]uint64),
+		Halted:   map[string]int{api.ModeHalt: 0, api.ModeDrain: 0},
 	}
 	m.Host.MemoryAvailable, m.Host.PIDsAvailable = available(s.o.Proc)
 	if h := s.Halt(); h != nil {
@@ -69,7 +68,6 @@ func (s *Status) measure() (*system.Metrics, error) {
 	if r := s.o.SelfCheck.Result(); r != nil {
 		m.SelfCheck = &r.OK
 	}
-	var counters map[string]uint64
 	err := s.o.Registry.Read(func(v registry.View) {
 		meter := v.Meter()
 		m.Degraded = len(s.degraded(v))
@@ -90,19 +88,13 @@ func (s *Status) measure() (*system.Metrics, error) {
 			}
 		}
 		m.Lost = map[string]uint64{"ring": v.Lost(), "reader": s.o.Tally.Missed.Load()}
-		// Those are replaced, never changed.
-		counters, m.RecursionMisses = v.Kernel()
-		m.Kernel = counters
+		m.Kernel, _ = v.Kernel() // it is replaced, never changed
 		for _, cause := range registry.Causes {
 			m.Resyncs[string(cause)] = meter.Resyncs[cause]
 		}
 		maps.Copy(m.Ends, meter.Ends)
-		m.Released = meter.Released
 		m.EndSeconds = meter.Took
 	})
-	for _, e := range tracer.HelperErrors(counters) {
-		m.HelperErrors[system.HelperMetrics{Program: e.Program, Helper: e.Helper}] = e.Count
-	}
 	return m, err
 }
 

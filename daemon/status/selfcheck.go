@@ -8,7 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -34,7 +34,7 @@ type CheckOptions struct {
 	Self    tracer.Identity
 }
 
-// NewCheck makes a Check; First and Run run it.
+// NewCheck makes a Check; Now and Run run it.
 func NewCheck(o CheckOptions) *Check { return &Check{CheckOptions: o} }
 
 // Check proves regularly that this host attributes and ends processes: it opens a
@@ -44,23 +44,12 @@ func NewCheck(o CheckOptions) *Check { return &Check{CheckOptions: o} }
 // ends no user's process.
 type Check struct {
 	CheckOptions
-
-	one sync.Mutex // one check at a time
-
-	mu   sync.Mutex
-	last *api.SelfCheck // nil: none yet
-}
-
-// First runs a check now.
-func (c *Check) First(ctx context.Context) {
-	if len(c.Command) > 0 {
-		c.Now(ctx)
-	}
+	last atomic.Pointer[api.SelfCheck] // nil: none yet
 }
 
 // Run runs a check once a period.
 func (c *Check) Run(ctx context.Context) {
-	if len(c.Command) == 0 || c.Every == 0 {
+	if c.Every == 0 {
 		return
 	}
 	tick := time.Tick(c.Every)
@@ -75,20 +64,17 @@ func (c *Check) Run(ctx context.Context) {
 }
 
 // Result is the last check's, nil before the first is over.
-func (c *Check) Result() *api.SelfCheck {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.last
-}
+func (c *Check) Result() *api.SelfCheck { return c.last.Load() }
 
 // Now runs one check. If the end of the daemon cuts it short, the last result stays.
-func (c *Check) Now(ctx context.Context) *api.SelfCheck {
-	c.one.Lock()
-	defer c.one.Unlock()
+func (c *Check) Now(ctx context.Context) {
+	if len(c.Command) == 0 {
+		return
+	}
 	began := c.Clock.Monotonic()
 	err := c.try(ctx)
 	if ctx.Err() != nil {
-		return nil
+		return
 	}
 	now := time.Now().UTC()
 	r := &api.SelfCheck{OK: err == nil, At: &now}
@@ -96,10 +82,7 @@ func (c *Check) Now(ctx context.Context) *api.SelfCheck {
 	if err != nil {
 		r.Why = err.Error()
 	}
-	c.mu.Lock()
-	before := c.last
-	c.last = r
-	c.mu.Unlock()
+	before := c.last.Swap(r)
 	switch {
 	case err != nil:
 		c.Log.Error().Err(err).Float64(system.KeyDuration, took).Msg("self-check failed")
@@ -108,7 +91,6 @@ func (c *Check) Now(ctx context.Context) *api.SelfCheck {
 	default:
 		c.Log.Debug().Float64(system.KeyDuration, took).Msg("self-check passed")
 	}
-	return r
 }
 
 // try is one check, in a thread of its own: the canary's root dies with the thread.

@@ -118,16 +118,6 @@ func (s *Status) Document(c access.Caller) (api.Status, error) {
 	return d, err
 }
 
-// Health is the short answer for probes.
-func (s *Status) Health() (api.Health, error) {
-	d := api.Health{Head: api.NewHead("health"), Status: "ok"}
-	var err error
-	if d.Degraded, err = registry.Ask(s.o.Registry, s.degraded); len(d.Degraded) > 0 {
-		d.Status = "degraded"
-	}
-	return d, err
-}
-
 // degraded lists what does not work as it should.
 func (s *Status) degraded(v registry.View) []string {
 	all := append(slices.Clone(s.o.Kernel.Features().Degraded), v.Degraded()...)

@@ -50,7 +50,7 @@ func newStage(t *testing.T) *stage {
 	f := registrytest.New(t)
 	f.Run()
 	s := &stage{live: map[uint32]tracer.SessionID{1000: f.Session(100, 1000).ID(), 1001: f.Session(200, 1001).ID()}}
-	if _, err := f.R.Resync(registry.CauseRequest); err != nil { // the roots' births
+	if _, err := f.R.Resync(registry.CauseMember); err != nil { // the roots' births
 		t.Fatal(err)
 	}
 	ring := history.NewRing(1, history.RingSize)

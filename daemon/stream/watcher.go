@@ -10,9 +10,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
-	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
-	"github.com/lineage-ebpf/lineage/tracer"
 )
 
 // Bounds of one line: a reader that does not read holds one.
@@ -26,36 +24,21 @@ const (
 
 // watcher is one reader of the view. It runs in its request's goroutine.
 type watcher struct {
-	feed     *Feed
-	out      *Sender
-	caller   access.Caller
-	session  tracer.SessionID // 0: all that the caller may read
-	interval time.Duration
-	at       uint64 // revision of the view that was sent
-	base     uint64 // … when the last snapshot began
-	whole    bool   // the next line begins a snapshot
+	feed   *Feed
+	out    *Sender
+	caller access.Caller
+	at     uint64 // revision of the view that was sent
+	base   uint64 // … when the last snapshot began
+	whole  bool   // the next line begins a snapshot
 
 	asked *access.Scope // the last one about which sees was asked
 	saw   bool
 }
 
-// WatchRequest is what a reader asks for.
-type WatchRequest struct {
-	Session  string        // "": all that the caller may read
-	Interval time.Duration // between two lines
-}
-
-// Serve sends the picture and then its changes, until the reader, the session or the
-// daemon goes.
-func (f *Feed) Serve(ctx context.Context, rw http.ResponseWriter, c access.Caller, q WatchRequest) error {
-	w := &watcher{feed: f, out: f.o.To(rw, c), caller: c, interval: q.Interval, whole: true}
-	if q.Session != "" {
-		id, err := lookup.Ask(f.o.Find, q.Session, c, access.Read, func(_ registry.View, x *registry.Session) tracer.SessionID { return x.ID() })
-		if err != nil {
-			return err
-		}
-		w.session = id
-	} else if d := access.Decide(c, access.Read, c.Scope()); !d.Allow {
+// Serve sends the picture and then its changes, until the reader or the daemon goes.
+func (f *Feed) Serve(ctx context.Context, rw http.ResponseWriter, c access.Caller) error {
+	w := &watcher{feed: f, out: f.o.To(rw, c), caller: c, whole: true}
+	if d := access.Decide(c, access.Read, c.Scope()); !d.Allow {
 		return f.o.Find.Refuse(c, access.Read, "sessions", d)
 	}
 	if !f.join(ctx) {
@@ -67,19 +50,15 @@ func (f *Feed) Serve(ctx context.Context, rw http.ResponseWriter, c access.Calle
 	return nil
 }
 
-// run sends until the reader, the session or the daemon goes.
+// run sends until the reader or the daemon goes.
 func (w *watcher) run(ctx context.Context) {
 	beat := time.Tick(w.feed.o.Heartbeat)
 	for {
-		over, wake, ok := w.catchUp()
-		if !ok {
+		wake := w.catchUp()
+		if wake == nil {
 			return
 		}
-		if over {
-			w.out.End(api.Frame{Head: api.Head{Kind: "end"}, Reason: ReasonOver})
-			return
-		}
-		pace := time.After(w.interval)
+		pace := time.After(viewPeriod)
 		for changed := false; !changed || pace != nil; {
 			select {
 			case <-ctx.Done():
@@ -101,27 +80,24 @@ func (w *watcher) run(ctx context.Context) {
 	}
 }
 
-// catchUp sends what changed up to now. It returns whether the watched session has
-// ended, and a channel that is closed with the next change.
-func (w *watcher) catchUp() (over bool, wake <-chan struct{}, ok bool) {
-	for {
+// catchUp sends what changed up to now. It returns a channel that is closed with the next change, nil if the reader has gone.
+func (w *watcher) catchUp() (wake <-chan struct{}) {
+	for wake == nil {
 		var f api.Frame
-		_ = w.caller.RedactAfter(func() error { f, over, wake = w.next(); return nil })
+		_ = w.caller.RedactAfter(func() error { f, wake = w.next(); return nil })
 		if f.Kind != "" {
 			w.out.Encode(f)
 			if !w.out.Flush() {
-				return over, nil, false
+				return nil
 			}
 		}
-		if wake != nil {
-			return over, wake, true
-		}
 	}
+	return wake
 }
 
 // next returns the next line, without a kind if there is nothing to send. At the end of
 // the log it returns the channel that is closed when there is more.
-func (w *watcher) next() (f api.Frame, over bool, wake <-chan struct{}) {
+func (w *watcher) next() (f api.Frame, wake <-chan struct{}) {
 	v := w.feed.view
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -144,10 +120,9 @@ func (w *watcher) next() (f api.Frame, over bool, wake <-chan struct{}) {
 	}
 	if !f.Partial {
 		w.at, wake = v.rev, v.wake
-		over = w.session != 0 && w.over(v)
 	}
 	if !w.whole && len(f.Upsert)+len(f.Remove)+len(f.Sessions)+len(f.Closed) == 0 && f.Status == nil {
-		return api.Frame{}, over, wake
+		return api.Frame{}, wake
 	}
 	f.Head, f.Rev, f.TimeNS = api.Head{Kind: "diff"}, api.U64(w.at), api.U64(v.time)
 	if w.whole {
@@ -157,7 +132,7 @@ func (w *watcher) next() (f api.Frame, over bool, wake <-chan struct{}) {
 		}
 	}
 	w.whole = false
-	return f, over, wake
+	return f, wake
 }
 
 // take adds one change to a line, and returns how much text it added.
@@ -197,8 +172,7 @@ func (w *watcher) take(v *view, f *api.Frame, it *item) (text int) {
 func (w *watcher) sees(s *access.Scope) bool {
 	if s != w.asked {
 		w.asked = s
-		w.saw = s != nil && (w.session == 0 || s.Within(w.session)) &&
-			access.Decide(w.caller, access.Read, *s).Allow
+		w.saw = s != nil && access.Decide(w.caller, access.Read, *s).Allow
 	}
 	return w.saw
 }
@@ -207,10 +181,4 @@ func (w *watcher) status(v *view) *api.WatchStatus {
 	st := v.status
 	st.ReadOnly = w.caller.Member != 0
 	return &st
-}
-
-// over reports whether the watched session has ended.
-func (w *watcher) over(v *view) bool {
-	s := v.sessions[w.session]
-	return s == nil || s.due != 0
 }

@@ -137,7 +137,7 @@ func (v *view) publish(b *batch) {
 		v.update(&b.updates[i])
 	}
 	v.expire()
-	if !sameStatus(v.status, b.status) {
+	if !reflect.DeepEqual(v.status, b.status) {
 		v.status = b.status
 		v.statusRev = v.add(item{})
 	}
@@ -349,11 +349,4 @@ func (v *view) compact() {
 // from finds the first change after a revision.
 func (v *view) from(rev uint64) int {
 	return sort.Search(len(v.log), func(i int) bool { return v.log[i].rev > rev })
-}
-
-// sameStatus is true if only the time differs at which the breaker opened: it is measured again
-// each time, and a little off.
-func sameStatus(a, b api.WatchStatus) bool {
-	a.Breaker.Since, b.Breaker.Since = nil, nil
-	return reflect.DeepEqual(a, b)
 }

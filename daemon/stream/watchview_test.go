@@ -112,8 +112,8 @@ func (g *gallery) publish() {
 	}
 }
 
-func (g *gallery) reader(c access.Caller, session tracer.SessionID) *watchReader {
-	return &watchReader{w: &watcher{feed: g.f, out: g.f.o.To(httptest.NewRecorder(), c), caller: c, session: session, whole: true}, picture: apitest.NewPicture()}
+func (g *gallery) reader(c access.Caller) *watchReader {
+	return &watchReader{w: &watcher{feed: g.f, out: g.f.o.To(httptest.NewRecorder(), c), caller: c, whole: true}, picture: apitest.NewPicture()}
 }
 
 // watchReader is a client of the view.
@@ -126,7 +126,7 @@ type watchReader struct {
 
 // line reads one line; false: there is none now.
 func (r *watchReader) line() bool {
-	f, _, wake := r.w.next()
+	f, wake := r.w.next()
 	if f.Kind != "" {
 		if f.Rev < r.rev || f.Rev == r.rev && f.Kind == "diff" {
 			panic(fmt.Sprintf("revision %d after %d", f.Rev, r.rev))
@@ -186,9 +186,9 @@ func TestFramesMakeThePicture(t *testing.T) {
 		g.Update(func(tx registry.Tx) { g.f.track(tx.View, true) })
 		g.publish()
 		readers := []*watchReader{
-			g.reader(access.Caller{}, 0), g.reader(access.Caller{UID: 1000}, 0), g.reader(access.Caller{UID: 1001}, b),
-			g.reader(access.Caller{UID: 1002, Group: true}, a), g.reader(access.Caller{UID: 1000, Member: a}, 0),
-			g.reader(access.Caller{UID: 1003}, 0),
+			g.reader(access.Caller{}), g.reader(access.Caller{UID: 1000}), g.reader(access.Caller{UID: 1001}),
+			g.reader(access.Caller{UID: 1002, Group: true}), g.reader(access.Caller{UID: 1000, Member: a}),
+			g.reader(access.Caller{UID: 1003}),
 		}
 		pid, nested := uint32(200), 0
 		lossy := rapid.Bool().Draw(t, "lossy")
@@ -228,7 +228,7 @@ func TestFramesMakeThePicture(t *testing.T) {
 		g.read(drop)
 		g.publish()
 		for i, r := range readers {
-			fresh := g.reader(r.w.caller, r.w.session)
+			fresh := g.reader(r.w.caller)
 			if got, want := r.all().String(), fresh.all().String(); got != want {
 				t.Fatalf("reader %d has\n%s\nwant\n%s", i, got, want)
 			}
@@ -280,7 +280,7 @@ func TestSessionFoundByItsMembers(t *testing.T) {
 	g.read(func() bool { return true })
 	look()
 	g.publish()
-	if pids := g.reader(access.Caller{}, 0).all().PIDs(); !slices.Equal(pids, []int{100, 101}) {
+	if pids := g.reader(access.Caller{}).all().PIDs(); !slices.Equal(pids, []int{100, 101}) {
 		t.Errorf("the picture has %d", pids)
 	}
 }
@@ -356,7 +356,7 @@ func TestWatchersComeAndGo(t *testing.T) {
 		if !g.f.join(ctx) {
 			t.Fatal("the view is not ready")
 		}
-		r := g.reader(access.Caller{}, 0)
+		r := g.reader(access.Caller{})
 		require.Eventually(t, "the picture has all", func() bool { return slices.Equal(r.all().PIDs(), want) })
 		if !watched() {
 			t.Error("changes are not noted")
@@ -374,11 +374,11 @@ func TestWatchersComeAndGo(t *testing.T) {
 // A status that was only measured again is no change.
 func TestStatusMeasuredAgain(t *testing.T) {
 	v, at := newView(), time.Unix(1, 0)
-	st := api.WatchStatus{Degraded: []string{"x"}, Breaker: api.Breaker{Open: true, UIDs: []int{1}, Since: &at}, Halt: &api.Halt{Since: &at}}
+	st := api.WatchStatus{Degraded: []string{"x"}, Breaker: api.Breaker{Open: true, UIDs: []int{1}}, Halt: &api.Halt{Since: &at}}
 	v.publish(&batch{status: st})
 	rev := v.statusRev
 	again := st
-	again.Degraded, again.Breaker.UIDs, again.Breaker.Since = slices.Clone(st.Degraded), []int{1}, new(at.Add(1))
+	again.Degraded, again.Breaker.UIDs = slices.Clone(st.Degraded), []int{1}
 	again.Halt = &api.Halt{Since: new(at)}
 	v.publish(&batch{status: again})
 	require.Equal(t, v.statusRev, rev)

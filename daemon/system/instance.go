@@ -182,45 +182,11 @@ func (i Instance) Claim(ctx context.Context, o ClaimOptions) (lock *InstanceLock
 		return nil, nil, err
 	}
 	if !o.Passed {
-		if !o.Started {
-			err = i.takeOver(ctx)
+		if err = i.removeStale(ctx); err != nil {
+			alone.Release()
+			lock.Release()
+			return nil, nil, err
 		}
-		if err == nil {
-			err = i.removeStale(ctx)
-		}
-	}
-	if err != nil {
-		alone.Release()
-		lock.Release()
-		return nil, nil, err
 	}
 	return lock, alone, nil
-}
-
-// takeOver stops an ephemeral daemon whose PID file is lost; its sessions continue
-// in the kernel.
-func (i Instance) takeOver(ctx context.Context) error {
-	c, err := api.Dial(ctx, i.Socket)
-	switch {
-	case DaemonAbsent(err):
-		return nil
-	case err != nil:
-		return fmt.Errorf("claim socket %s: %w", i.Socket, err)
-	}
-	defer c.Close()
-	v, err := c.Version(ctx)
-	if err != nil {
-		return fmt.Errorf("claim socket %s: %w", i.Socket, err)
-	}
-	if !v.Ephemeral {
-		return fmt.Errorf("serve %s: %w as pid %d", i.Socket, ErrRunning, v.PID)
-	}
-	if err := c.Stop(ctx, false, false); err != nil {
-		return fmt.Errorf("take over from pid %d: %w", v.PID, err)
-	}
-	c.Close()
-	if err := i.Gone(ctx); err != nil {
-		return fmt.Errorf("take over from pid %d: %w", v.PID, err)
-	}
-	return nil
 }

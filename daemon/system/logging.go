@@ -4,7 +4,6 @@ package system
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"log"
@@ -64,35 +63,14 @@ func isTerminal(f *os.File) bool {
 	return err == nil
 }
 
-// journal writes in the journal's own protocol. A line that it refuses goes to
-// stderr, which the journal reads as well, with its priority in front: sd-daemon(3).
+// journal writes in the journal's own protocol. A line that it refuses goes to stderr, which the journal reads as well.
 type journal struct{ to, stderr io.Writer }
 
 func (j *journal) Write(line []byte) (int, error) {
 	if _, err := j.to.Write(line); err != nil {
-		if _, err := fmt.Fprintf(j.stderr, "<%d>%s", priority(line), line); err != nil {
-			return 0, err
-		}
+		return j.stderr.Write(line)
 	}
 	return len(line), nil
-}
-
-// priority is that of syslog(3) for the level of a line.
-func priority(line []byte) int {
-	var l struct{ Level zerolog.Level }
-	l.Level = zerolog.NoLevel
-	_ = json.Unmarshal(line, &l)
-	switch l.Level {
-	case zerolog.DebugLevel:
-		return 7
-	case zerolog.InfoLevel:
-		return 6
-	case zerolog.WarnLevel:
-		return 4
-	case zerolog.ErrorLevel:
-		return 3
-	}
-	return 5
 }
 
 // HTTPLog is a log for net/http: all of its lines are one kind of message.

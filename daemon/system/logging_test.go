@@ -12,18 +12,15 @@ import (
 	"go/parser"
 	gotoken "go/token"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	systemd "github.com/coreos/go-systemd/v22/journal"
 	"github.com/creack/pty"
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/rs/zerolog"
-	"github.com/rs/zerolog/journald"
 	"golang.org/x/sys/unix"
 )
 
@@ -88,34 +85,8 @@ func TestLogInTheJournal(t *testing.T) {
 	}
 	var stderr bytes.Buffer
 	j := &journal{to: refuses{}, stderr: &stderr}
-	if n, err := j.Write([]byte("{}\n")); n != 3 || err != nil || stderr.String() != "<5>{}\n" {
+	if n, err := j.Write([]byte("{}\n")); n != 3 || err != nil || stderr.String() != "{}\n" {
 		t.Errorf("%d %v %q", n, err, stderr.String())
-	}
-}
-
-// TestPriorities: journalctl -p warning shows warnings and errors, and the lines that
-// go to stderr because the journal refuses them, too.
-func TestPriorities(t *testing.T) {
-	sent := make(map[string]systemd.Priority)
-	journald.SendFunc = func(message string, p systemd.Priority, _ map[string]string) error { sent[message] = p; return nil }
-	defer func() { journald.SendFunc = nil }()
-	var stderr bytes.Buffer
-	for _, to := range []io.Writer{journald.NewJournalDWriter(), refuses{}} {
-		log := zerolog.New(&journal{to: to, stderr: &stderr})
-		log.Debug().Msg("d")
-		log.Info().Msg("i")
-		log.Warn().Msg("w")
-		log.Error().Msg("e")
-	}
-	if want := map[string]systemd.Priority{"d": systemd.PriDebug, "i": systemd.PriInfo, "w": systemd.PriWarning, "e": systemd.PriErr}; !maps.Equal(sent, want) {
-		t.Errorf("sent with %v, want %v", sent, want)
-	}
-	var lines []string
-	for line := range strings.Lines(stderr.String()) {
-		lines = append(lines, line[:4])
-	}
-	if !slices.Equal(lines, []string{"<7>{", "<6>{", "<4>{", "<3>{"}) {
-		t.Errorf("on stderr %q", stderr.String())
 	}
 }
 

@@ -69,24 +69,10 @@ var table = []metric{
 		"Events lost because the kernel's ring was full (ring), or because a reader was too slow (reader).",
 		func(s *Metrics, p put) { each(s.Lost, p) }},
 	{
-		"helper_errors_total",
-		counter,
-		[]string{"program", "helper"},
-		"Failures of kernel helpers since the programs were loaded, by part of the kernel side and helper.",
-		func(s *Metrics, p put) {
-			for h, n := range s.HelperErrors {
-				p(float64(n), h.Program, h.Helper)
-			}
-		},
-	},
-	{"recursion_misses_total", counter, []string{"program"},
-		"Times that the kernel skipped a program, since the programs were loaded.",
-		func(s *Metrics, p put) { each(s.RecursionMisses, p) }},
-	{
 		"resyncs_total",
 		counter,
 		[]string{"cause"},
-		"Extra comparisons with the kernel's task list, by cause: start, lost (events), misses (skipped programs), births (births or deaths not counted as usual), member (an unknown member), moved (members that changed their session), request.",
+		"Extra comparisons with the kernel's task list, by cause: start, lost (events), misses (skipped programs), births (births or deaths not counted as usual), member (an unknown member), moved (members that changed their session).",
 		func(s *Metrics, p put) { each(s.Resyncs, p) },
 	},
 	{"ends_total", counter, []string{"reason", "verdict"}, "Sessions that ended, by reason and first verdict.",
@@ -95,18 +81,9 @@ var table = []metric{
 				p(float64(n), e.Reason, e.Verdict)
 			}
 		}},
-	{
-		"containers_released_total",
-		counter,
-		nil,
-		"Commands and main processes in containers that were in no rule's session in the end: no rule wanted them, or their container could not be read (then the audit log says so).",
-		func(s *Metrics, p put) { p(float64(s.Released)) },
-	},
 	{"end_duration_seconds", histogram, nil, "From the beginning of a session's end to its first verdict, the grace included.", nil},
 	{"refusals_total", counter, []string{"verb"}, "Refused requests, by what was asked for; limit: too many requests.",
 		func(s *Metrics, p put) { each(s.Refusals, p) }},
-	{"readers_dropped_total", counter, nil, "Readers of events that were disconnected because they did not read.",
-		func(s *Metrics, p put) { p(float64(s.ReadersDropped)) }},
 	{"self_check_ok", gauge, nil, "1 if the last self-check passed, 0 if it failed; absent before the first is over.",
 		func(s *Metrics, p put) {
 			if s.SelfCheck != nil {
@@ -223,16 +200,12 @@ type Metrics struct {
 	Host     HostMetrics
 	Rules    map[RuleMetrics]UseMetrics
 
-	Events          map[string]uint64 // by type
-	Lost            map[string]uint64 // events, by where
-	HelperErrors    map[HelperMetrics]uint64
-	RecursionMisses map[string]uint64 // by program
-	Resyncs         map[string]uint64 // by cause
-	Ends            map[EndMetrics]uint64
-	EndSeconds      prometheus.Metric // of NewDurations
-	Refusals        map[string]uint64 // by verb
-	ReadersDropped  uint64
-	Released        uint64 // sessions of processes in containers
+	Events     map[string]uint64 // by type
+	Lost       map[string]uint64 // events, by where
+	Resyncs    map[string]uint64 // by cause
+	Ends       map[EndMetrics]uint64
+	EndSeconds prometheus.Metric // of NewDurations
+	Refusals   map[string]uint64 // by verb
 
 	SelfCheck   *bool // nil: no check was made yet
 	BreakerOpen bool
@@ -261,9 +234,6 @@ type UseMetrics struct {
 	Leftovers, Orphans, Zombies int
 	RSS                         uint64 // bytes
 }
-
-// HelperMetrics is a helper of the kernel in a program.
-type HelperMetrics struct{ Program, Helper string }
 
 // EndMetrics is how a session ended.
 type EndMetrics struct{ Reason, Verdict string }

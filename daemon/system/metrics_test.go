@@ -29,11 +29,10 @@ func full() *Metrics {
 		Build: [2]string{"1.2.3", "abc"}, Level: 4, Degraded: 2, Sessions: map[string]int{"active": 3}, Host: HostMetrics{40, new(uint64(1024)), new(uint64(12))},
 		Rules:  map[RuleMetrics]UseMetrics{{"claude", false}: {2, 3, 4, 5 << 20}, {NoRule, true}: {Leftovers: 1}},
 		Events: map[string]uint64{"fork": 7}, Lost: map[string]uint64{"ring": 0, "reader": 5},
-		HelperErrors:    map[HelperMetrics]uint64{{"birth", "map_update_elem"}: 1},
-		RecursionMisses: map[string]uint64{"fork_birth": 2}, Resyncs: map[string]uint64{"lost": 1},
+		Resyncs:    map[string]uint64{"lost": 1},
 		Ends:       map[EndMetrics]uint64{{"root_exit", "clean"}: 9},
 		EndSeconds: took,
-		Refusals:   map[string]uint64{"end": 4}, ReadersDropped: 6, SelfCheck: &ok, BreakerOpen: true, Halted: map[string]int{"halt": 1, "drain": 0},
+		Refusals:   map[string]uint64{"end": 4}, SelfCheck: &ok, BreakerOpen: true, Halted: map[string]int{"halt": 1, "drain": 0},
 	}
 }
 
@@ -51,10 +50,9 @@ func TestScrape(t *testing.T) {
 		`lineage_leftovers{kept="false",rule="claude"} 2`, `lineage_leftovers{kept="true",rule="-"} 1`,
 		`lineage_orphans{kept="false",rule="claude"} 3`, `lineage_zombies{kept="false",rule="claude"} 4`, `lineage_rss_bytes{kept="false",rule="claude"} 5.24288e+06`,
 		`lineage_memory_available_bytes 1024`, `lineage_pids_available 12`,
-		`lineage_events_lost_total{where="reader"} 5`, `lineage_helper_errors_total{helper="map_update_elem",program="birth"} 1`,
-		`lineage_recursion_misses_total{program="fork_birth"} 2`, `lineage_resyncs_total{cause="lost"} 1`,
+		`lineage_events_lost_total{where="reader"} 5`, `lineage_resyncs_total{cause="lost"} 1`,
 		`lineage_ends_total{reason="root_exit",verdict="clean"} 9`, `lineage_end_duration_seconds_bucket{le="1"} 2`,
-		`lineage_end_duration_seconds_count 3`, `lineage_refusals_total{verb="end"} 4`, `lineage_readers_dropped_total 6`,
+		`lineage_end_duration_seconds_count 3`, `lineage_refusals_total{verb="end"} 4`,
 		`lineage_self_check_ok 1`, `lineage_breaker_open 1`, `# TYPE lineage_end_duration_seconds histogram`,
 	} {
 		if !strings.Contains(text, want+"\n") {

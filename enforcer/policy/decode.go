@@ -126,11 +126,6 @@ func fields(t reflect.Type) (all []field) {
 	return all
 }
 
-// moved are former keys, with what replaces them.
-var moved = map[string]string{
-	"daemon.metrics": `the daemon opens no network: remove the key, and run "lineage export --metrics 127.0.0.1:9750"`,
-}
-
 // mapping reads a struct. A given key replaces the built-in value, except that lists
 // are added to it.
 func (d *decoder) mapping(n *yaml.Node, v reflect.Value, path string) *Error {
@@ -161,9 +156,6 @@ func (d *decoder) mapping(n *yaml.Node, v reflect.Value, path string) *Error {
 			return at(key, fmt.Sprintf("%s: a key must be a word, not %s", where, kind(key)), "use "+oneOf(words))
 		}
 		which := slices.Index(words, key.Value)
-		if hint := moved[join(path, key.Value)]; hint != "" {
-			return at(key, join(path, key.Value)+" is no longer supported", hint)
-		}
 		if which < 0 {
 			d.wrong(before, at(key, fmt.Sprintf("unknown key %q in %s", key.Value, where), suggest(key.Value, words)))
 			continue
@@ -244,7 +236,6 @@ func (d *decoder) list(n *yaml.Node, v reflect.Value, path string, tag reflect.S
 			return at(n, path+": the list is empty", "omit the key")
 		}
 	}
-	start := len(d.mistakes)
 	for i, item := range items {
 		x := reflect.New(elem).Elem()
 		itemPath := fmt.Sprintf("%s[%d]", path, i)
@@ -263,9 +254,6 @@ func (d *decoder) list(n *yaml.Node, v reflect.Value, path string, tag reflect.S
 			}
 		}
 		v.Set(reflect.Append(v, x))
-	}
-	if want, limited := tag.Lookup("only"); limited && len(d.mistakes) == start && fmt.Sprint(v.Interface()) != "["+want+"]" {
-		return at(n, fmt.Sprintf("%s: only %s is supported in this version", path, want), "omit the key")
 	}
 	return nil
 }

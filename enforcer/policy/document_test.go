@@ -30,7 +30,6 @@ var samples = map[string]sample{
 	"self_protect": {"true", "on"},
 
 	"defaults.grace":         {"10s", "10"},
-	"defaults.signals":       {"[TERM]", "[INT]"},
 	"defaults.max_lifetime":  {"8h", "100ms"},
 	"defaults.max_processes": {"500", "-1"},
 	"defaults.max_rss":       {"8GiB", "8GB"},
@@ -285,9 +284,6 @@ func (k *key) takes() string {
 		return "a [match](#match)"
 	case one != "":
 		s = "`" + strings.ReplaceAll(one, "|", "`, `") + "`"
-		if only := k.Tag.Get("only"); only != "" {
-			return "`[" + only + "]`, nothing else in this version"
-		}
 	case typ == reflect.TypeFor[Pattern]():
 		s = "a pattern"
 	case typ.Kind() == reflect.String:

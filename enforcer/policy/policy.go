@@ -14,12 +14,8 @@ import (
 //	one    the allowed words, separated by |
 //	min, max, least  the range; least is that of a value that is not 0
 //	form   an additional rule for a string: name, comm, exe, cgroup, user
-//	only   the only items of a list that this version supports
 //	list   "any": a single value is a list of one
 //	need   the key must be given
-//
-// The other values of a key with only are refused until they are supported, because a
-// policy that is not carried out is worse than none.
 
 // Policy is the effective policy: a file's values over the built-in ones. It never
 // changes, and may be read from any goroutine.
@@ -48,7 +44,6 @@ type Policy struct {
 // Defaults are the limits of a session that is created without its own. 0: no limit.
 type Defaults struct {
 	Grace        Duration `key:"grace" max:"10m" doc:"from the first signal to SIGKILL; 0: SIGKILL at once"`
-	Signals      []string `key:"signals" one:"TERM|INT|HUP|QUIT|USR1|USR2" only:"TERM" doc:"sent at the start of the grace, each followed by CONT"`
 	MaxLifetime  Duration `key:"max_lifetime" least:"1s" max:"87600h" doc:"how long a session may live; 0: no limit"`
 	MaxProcesses int      `key:"max_processes" max:"4194304" doc:"live members, nested sessions included; 0: no limit"`
 	MaxRSS       Size     `key:"max_rss" least:"1MiB" max:"1PiB" doc:"the sum of the members' RSS; 0: no limit"`
@@ -105,7 +100,6 @@ func Default() *Policy {
 		Trace:   "ignore",
 		Defaults: Defaults{
 			Grace:   Duration(5 * time.Second),
-			Signals: []string{"TERM"},
 			IdleCPU: Duration(time.Second),
 		},
 		Protect: builtInProtection(),

@@ -185,7 +185,6 @@ func TestOrigin(t *testing.T) {
 		"version":           "1 f:1",
 		"mode":              "observe built-in",
 		"defaults.grace":    "1s f:3",
-		"defaults.signals":  "[TERM] built-in",
 		"defaults.idle_cpu": "1s built-in",
 		"redact.0":          "abc f:5",
 		"protect.db":        "map[match:map[exe:[/bin/a /bin/b]] name:db reason:x] f:7",

@@ -74,10 +74,6 @@ func schemaOfList(v reflect.Value, tag reflect.StructTag) map[string]any {
 		items = schemaOf(reflect.New(elem).Elem())
 	}
 	list["items"] = items
-	if only, ok := tag.Lookup("only"); ok {
-		words := strings.Fields(only)
-		return map[string]any{"const": words, "default": words}
-	}
 	if tag.Get("list") == "any" {
 		list["type"], list["minItems"] = "array", 1
 		return map[string]any{"oneOf": []any{items, list}}

@@ -37,7 +37,6 @@ var (
 var routes = []route{
 	{pattern: "GET /v1/version", id: "version", does: "Say which daemon answers", answers: ok(api.Version{})},
 	{pattern: "GET /v1/status", id: "status", does: "Say what the daemon can do here, and what does not work", answers: ok(api.Status{})},
-	{pattern: "GET /healthz", id: "health", does: "Say that the daemon works, and what is degraded; 200 whenever it answers", answers: ok(api.Health{})},
 	{pattern: "GET /v1/sessions", id: "sessions", does: "List sessions",
 		query: []parameter{
 			{
@@ -53,7 +52,6 @@ var routes = []route{
 	{pattern: "GET /v1/sessions/{s}/tree", id: "tree", does: "Show the processes of a session",
 		query: []parameter{
 			{name: "dead", does: "which dead processes; ancestors of live ones if absent", values: []string{"ancestors", "all"}},
-			{name: "at", does: "only this process and what descends from it: PID or PID@START_NS"},
 		}, answers: ok(api.Tree{})},
 	{pattern: "GET /v1/sessions/{s}/report", id: "report", does: "Show the receipt of a session; 202 while it has no verdict",
 		query:   []parameter{{name: "wait", does: "how long to wait for the verdict, up to 1m"}},
@@ -80,7 +78,6 @@ var routes = []route{
 			{name: "ref", does: "a process: PID or PID@START_NS"},
 			{name: "port", does: "the listeners on this port"},
 			{name: "proto", does: "of the port; tcp if absent", values: []string{"tcp", "udp"}},
-			{name: "at", does: "the members that listened on this TCP port then: RFC 3339, or a duration ago"},
 			{name: "path", does: "the holders of this file, an absolute path"},
 			{name: "device", does: "of the path, as stat(2) has it"},
 			{name: "inode", does: "of the path, as stat(2) has it"},
@@ -88,7 +85,7 @@ var routes = []route{
 	{pattern: "POST /v1/keep", id: "keep", does: "Move processes to a kept session", body: api.KeepRequest{},
 		answers: map[int][]any{http.StatusCreated: {api.Session{}}}},
 	{pattern: "GET /v1/orphans", id: "orphans", does: "List orphans, leftovers, zombies and brokered work", query: []parameter{inSession}, answers: ok(api.Orphans{})},
-	{pattern: "GET /v1/leaks", id: "leaks", does: "List the ports and locks that sessions hold", query: []parameter{inSession}, answers: ok(api.Leaks{})},
+	{pattern: "GET /v1/leaks", id: "leaks", does: "List the ports and locks that sessions hold", answers: ok(api.Leaks{})},
 	{pattern: "GET /v1/history", id: "history", does: "List sessions that ended, the last first; or give the next receipt",
 		query: []parameter{
 			since,
@@ -104,7 +101,7 @@ var routes = []route{
 		query: []parameter{inSession, {name: "type", does: "only these types, separated by commas"}, {name: "from", does: "from this sequence number on"},
 			since, until, {name: "snapshot", does: "1: send the present sessions and processes first"}}, answers: ok(api.Event{}, api.Process{})},
 	{pattern: "GET /v1/watch", id: "watch", does: "Stream the live picture: a snapshot, then what changes", stream: true,
-		query: []parameter{inSession, {name: "hz", does: "at most this many lines a second; 10 if absent"}}, answers: ok(api.Frame{})},
+		answers: ok(api.Frame{})},
 	{pattern: "GET /v1/policy", id: "policy", does: "Show the effective policy", answers: ok(api.Policy{})},
 	{pattern: "GET /v1/policy/explain", id: "policyExplain", does: "Show what the rules do with a process",
 		query: []parameter{{name: "ref", does: "a process: PID or PID@START_NS"}}, answers: ok(api.PolicyExplain{})},
@@ -113,7 +110,5 @@ var routes = []route{
 	{pattern: "POST /v1/daemon/stop", id: "stop", does: "Stop the daemon", body: api.StopRequest{}, answers: map[int][]any{http.StatusAccepted: {api.Head{}}}},
 	{pattern: "POST /v1/halt", id: "halt", does: "End all sessions, or some, and refuse agents until that is lifted; or only refuse new ones",
 		body: api.HaltRequest{}, answers: ok(api.Halted{})},
-	{pattern: "POST /v1/resync", id: "resync", does: "Compare the daemon's picture with the kernel's task list", answers: ok(api.Resync{})},
-	{pattern: "POST /v1/selfcheck", id: "selfCheck", does: "Check that sessions are tracked and ended", answers: ok(api.SelfChecked{})},
 	{pattern: "GET /metrics", id: "metrics", does: "Metrics for Prometheus, see docs/MONITORING.md"},
 }

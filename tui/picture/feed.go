@@ -19,7 +19,7 @@ const (
 
 // Watcher delivers the picture.
 type Watcher interface {
-	Watch(ctx context.Context, q api.WatchQuery, each func(*api.Frame) error) error
+	Watch(ctx context.Context, each func(*api.Frame) error) error
 }
 
 // Feed reads the daemon's frames. Frames that wait for the view are one batch, in which later
@@ -61,7 +61,7 @@ func (f *Feed) Run(ctx context.Context) tea.Cmd {
 		w := f.find(ctx)
 		for ctx.Err() == nil {
 			reason := ""
-			err := w.Watch(ctx, api.WatchQuery{}, func(frame *api.Frame) error {
+			err := w.Watch(ctx, func(frame *api.Frame) error {
 				if frame.Kind == "end" {
 					reason = frame.Reason
 				}

@@ -197,13 +197,13 @@ func TestStream(t *testing.T) {
 		}
 	})
 	ann := s.client("", nil)
-	answers := s.ask(ann, "web1", "/v1/watch?hz=1")
+	answers := s.ask(ann, "web1", "/v1/watch")
 	for i, line := range []string{"one\n", "two\n"} {
 		lines <- line
 		m := s.next(answers)
 		require.Equal(t, string(m.Data)+m.Header.Get(service.PartHeader)+m.Header.Get(service.MoreHeader), line+fmt.Sprint(i)+"1")
 	}
-	require.NoError(t, ann.PublishRequest(service.AskSubject("web1"), answers.Subject, []byte(`{"path":"/v1/watch?hz=1"}`)))
+	require.NoError(t, ann.PublishRequest(service.AskSubject("web1"), answers.Subject, []byte(`{"path":"/v1/watch"}`)))
 	s.next(s.ask(ann, "web1", "")) // comes after that
 	require.Equal(t, streams.Load(), 1)
 	timer, _ := h.read.Load(answers.Subject)

@@ -54,7 +54,7 @@ func TestRead(t *testing.T) {
 	_, err = c.Session(t.Context(), "none")
 	require.Equal(t, err.Error(), "session none: not found")
 	go func() { lines <- `{"kind":"snapshot"}` + "\n" }()
-	err = c.Watch(t.Context(), api.WatchQuery{}, func(f *api.Frame) error {
+	err = c.Watch(t.Context(), func(f *api.Frame) error {
 		if f.Kind == "snapshot" {
 			go func() { lines <- `{"kind":"end","reason":"stopping"}` + "\n"; close(lines) }()
 		}

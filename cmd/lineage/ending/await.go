@@ -131,7 +131,7 @@ func (w *Waiter) reach(ctx context.Context, ids []string, deadline time.Time) er
 	defer cancel()
 	_, err := patient(ctx, deadline, func() (*api.Sessions, error) {
 		var listed []string // in the picture that comes first
-		err := w.client.Watch(watching, api.WatchQuery{}, func(f *api.Frame) error {
+		err := w.client.Watch(watching, func(f *api.Frame) error {
 			for i := range f.Sessions {
 				s := &f.Sessions[i]
 				listed = append(listed, s.ID)

@@ -234,9 +234,6 @@ func (s *CommandSender) patience(c *api.Command) time.Duration {
 func describe(c *api.Command) string {
 	what := "end the sessions " + strings.Join(c.Sessions, ", ")
 	switch {
-	case c.Verb == api.VerbKeep:
-		what = fmt.Sprintf("keep the processes %s until %s", strings.Trim(fmt.Sprint(c.Processes), "[]"),
-			c.Until.Local().Format(time.DateTime))
 	case c.Mode == api.ModeDrain:
 		what = "let no agent and no session start; end none"
 	case c.Mode == api.ModeOff:
@@ -337,11 +334,8 @@ func listing(d *api.CommandReply, r *api.CommandReceipt) (*text.Listing, error) 
 			by = "not signed: the host has no SSH key"
 		}
 		did := ""
-		switch {
-		case r.Mode != "":
+		if r.Mode != "" {
 			did = " (halt: " + r.Mode + ")"
-		case r.Kept != "":
-			did = " (keep: session " + r.Kept + ")"
 		}
 		p.Line("command %s%s, ordered by %s: %s", r.ID, display.Text(did),
 			display.Text(strings.Join(r.Operators, ", ")), by)

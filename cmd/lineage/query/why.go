@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
@@ -46,21 +45,6 @@ func (w Why) Of(arg string) (Asker, error) {
 		return remotePath(arg)
 	}
 	return w.path(arg)
-}
-
-// PortAt asks which members listened on a port at a time.
-func PortAt(arg, when string, now time.Time) (Asker, error) {
-	at, err := api.ParseTime(when, now)
-	if err != nil {
-		return nil, cli.Usage("why: %w", cli.Invalid("--at", when, err.Error()))
-	}
-	proto, n, err := api.ParsePort(arg)
-	if err != nil || proto != "tcp" || !strings.HasPrefix(arg, ":") {
-		return nil, cli.Usage("why %s: --at belongs to a TCP port, as in :8080", arg)
-	}
-	return holders(fmt.Sprintf(":%d/tcp", n), nil, func(ctx context.Context, c api.Client) (*api.Holders, error) {
-		return c.WhyPortAt(ctx, n, at)
-	}), nil
 }
 
 // holders asks for the processes that hold something.

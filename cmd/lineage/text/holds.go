@@ -15,24 +15,13 @@ func fileText(f *api.File) string {
 	return strings.TrimSpace(display.Text(f.Path) + " open " + how)
 }
 
-// portText says that a process listens on a port, or when it did.
-func portText(p *Page, port *api.Port) string {
-	if port.Since == nil {
-		return "holds " + display.Port(port)
-	}
-	if port.Until == nil {
-		return fmt.Sprintf("listened on %s from %s, its end was not seen", display.Port(port), p.clock(port.Since))
-	}
-	return fmt.Sprintf("listened on %s from %s until %s", display.Port(port), p.clock(port.Since), p.clock(port.Until))
-}
-
 // holdings says what a process holds, one a line, and what of it is not known.
-func holdings(p *Page, h *api.Holds) (lines, unknown []string) {
+func holdings(h *api.Holds) (lines, unknown []string) {
 	if h == nil {
 		return nil, nil
 	}
 	for i := range h.Ports {
-		lines = append(lines, portText(p, &h.Ports[i]))
+		lines = append(lines, "holds "+display.Port(&h.Ports[i]))
 	}
 	for i := range h.Locks {
 		lines = append(lines, "holds "+display.Lock(&h.Locks[i]))
@@ -44,7 +33,7 @@ func holdings(p *Page, h *api.Holds) (lines, unknown []string) {
 }
 
 func writeHolds(p *Page, h *api.Holds) {
-	lines, unknown := holdings(p, h)
+	lines, unknown := holdings(h)
 	for _, line := range lines {
 		p.Line("  %s", line)
 	}
@@ -80,7 +69,7 @@ func Holders(found *api.Holders, what string, ancestors func(pid int) []api.Proc
 
 func writeHolders(p *Page, h *holdersDocument, what string) {
 	what = display.Text(what)
-	with := together(p, h.Items)
+	with := together(h.Items)
 	for i := range h.Items {
 		w := &h.Items[i]
 		others, shown := with[i]
@@ -92,12 +81,7 @@ func writeHolders(p *Page, h *holdersDocument, what string) {
 			writeHolds(p, w.Holds)
 			continue
 		}
-		holds := "is"
-		if w.Holds != nil && len(w.Holds.Ports) > 0 && w.Holds.Ports[0].Since != nil {
-			holds = "was"
-		}
-		writeWhy(p, &w.Why, fmt.Sprintf("%s %s held by %s %s", what, holds,
-			Ref(p, w.Process.Ref), display.Name(&w.Process)))
+		writeWhy(p, &w.Why, fmt.Sprintf("%s is held by %s %s", what, Ref(p, w.Process.Ref), display.Name(&w.Process)))
 		writeOthers(p, h.Items, others)
 		writeOutside(p, w)
 	}
@@ -153,10 +137,10 @@ func writeOthers(p *Page, items []WhyDocument, others []int) {
 // together has for each holder that is shown the others that are named with it: they hold the
 // same, and it, or its own creator, started them. A server often has many that inherited its
 // socket.
-func together(p *Page, items []WhyDocument) map[int][]int {
+func together(items []WhyDocument) map[int][]int {
 	with, held := make(map[int][]int), make([]string, len(items))
 	for i := range items {
-		lines, unknown := holdings(p, items[i].Holds)
+		lines, unknown := holdings(items[i].Holds)
 		held[i] = strings.Join(append(lines, unknown...), "\n")
 	}
 	for i := range items {

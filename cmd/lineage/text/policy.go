@@ -27,15 +27,8 @@ func writePolicy(p *Page, doc *api.Policy) {
 	if len(doc.NeedsRestart) > 0 {
 		p.Wrap(0, p.paint(yellow, "needs restart: "+display.Text(strings.Join(doc.NeedsRestart, ", "))))
 	}
-	if len(doc.KeepUnmatched) > 0 {
-		p.Wrap(0, "keep rules that have matched nothing yet: "+display.Text(strings.Join(doc.KeepUnmatched, ", ")))
-	}
 	if doc.Breaker.Open {
-		since := ""
-		if doc.Breaker.Since != nil {
-			since = " since " + p.clock(doc.Breaker.Since)
-		}
-		p.Wrap(0, p.paint(red, display.Breaker(doc.Breaker)+since+
+		p.Wrap(0, p.paint(red, display.Breaker(doc.Breaker)+
 			`: their sessions are only observed, until "lineage policy resume"`))
 	}
 	var t table

@@ -213,9 +213,9 @@ func health(r *follow.Record) (all []*event) {
 	switch {
 	case now.Breaker.Open && !before.Breaker.Open:
 		add(created, breakerRule, display.Breaker(now.Breaker)+": none of their sessions is ended automatically",
-			since(now.Breaker))
+			"breaker")
 	case !now.Breaker.Open && before.Breaker.Open:
-		add(closed, breakerRule, "the circuit breaker is closed", since(before.Breaker))
+		add(closed, breakerRule, "the circuit breaker is closed", "breaker")
 	}
 	return all
 }
@@ -225,12 +225,4 @@ func severityOf(a activity) severity {
 		return informational
 	}
 	return high
-}
-
-// since is when the breaker opened.
-func since(b api.Breaker) string {
-	if b.Since == nil {
-		return ""
-	}
-	return b.Since.UTC().String()
 }

@@ -180,8 +180,7 @@ func samples() (all []sample) {
 	add("a degraded daemon", &follow.Record{ID: "degraded", Kind: follow.Status, Host: sampleHost, Boot: sampleBoot, Time: *at(400 * second),
 		Status: &api.Status{Level: 3, Mode: "enforce", Degraded: []string{"history: no space left on device"}}, Before: &api.Status{Level: 4, Mode: "enforce"}})
 	add("an open breaker", &follow.Record{ID: "breaker", Kind: follow.Status, Host: sampleHost, Boot: sampleBoot, Time: *at(500 * second),
-		Status: &api.Status{Level: 4, Mode: "enforce", Breaker: api.Breaker{Open: true, UIDs: []int{1000},
-			Since: at(499 * second)}}, Before: &api.Status{Level: 4, Mode: "enforce"}})
+		Status: &api.Status{Level: 4, Mode: "enforce", Breaker: api.Breaker{Open: true, UIDs: []int{1000}}}, Before: &api.Status{Level: 4, Mode: "enforce"}})
 	return all
 }
 

@@ -6,17 +6,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"github.com/rs/zerolog"
+	"golang.org/x/sys/unix"
 )
 
 const (
-	guardPeriod  = time.Second
-	maxAncestors = 128 // that are compared, each period
+	guardPeriod  = time.Second // between two looks at ancestors whose exit would not be seen
+	maxAncestors = 128         // that are compared
 )
 
 // protect enters the daemon and its ancestors as processes that no pass will ever signal, and
@@ -69,30 +71,60 @@ func protect(k Kernel, pid uint32) (tracer.Identity, error) {
 	return self, nil
 }
 
-// guard compares the daemon's ancestors each period, until ctx is done, and protects the present
-// ones if they have changed. Then freed is called: a process that is no longer protected may have
-// become an agent while it was. A shell that started the daemon is one: it is an ancestor until
-// "lineage run" exits.
+// guard protects the daemon's present ancestors until ctx is done. They change only when one of
+// them exits, so it waits for that. After a change freed is called: a process that is no longer
+// protected may have become an agent while it was. A shell that started the daemon is one: it is
+// an ancestor until "lineage run" exits.
 func guard(ctx context.Context, k Kernel, proc procfs.FS, pid uint32, freed func(), log zerolog.Logger) {
-	tick := time.Tick(guardPeriod)
 	var last []tracer.Identity
-	for {
+	for ctx.Err() == nil {
+		now := ancestors(proc, pid)
+		watching, stop := context.WithCancel(ctx)
+		exit := exitOf(watching, now)
+		// Before it was watched, a PID may have been given to another process.
+		sure := exit != nil && slices.Equal(now, ancestors(proc, pid))
+		if len(now) > 0 && !slices.Equal(now, last) {
+			if _, err := protect(k, pid); err != nil {
+				log.Error().Err(err).Msg("ancestors of the daemon not protected")
+				sure = false
+			} else {
+				last = now
+				freed()
+			}
+		}
+		var again <-chan time.Time
+		if !sure {
+			again = time.After(guardPeriod)
+		}
 		select {
 		case <-ctx.Done():
-			return
-		case <-tick:
+		case <-exit:
+		case <-again:
 		}
-		now := ancestors(proc, pid)
-		if len(now) == 0 || slices.Equal(now, last) {
-			continue
-		}
-		if _, err := protect(k, pid); err != nil {
-			log.Error().Err(err).Msg("ancestors of the daemon not protected")
-			continue
-		}
-		last = now
-		freed()
+		stop()
 	}
+}
+
+// exitOf has an element when one of the processes has exited, until ctx is done; nil: one of
+// them cannot be watched.
+func exitOf(ctx context.Context, all []tracer.Identity) <-chan error {
+	exit := make(chan error, len(all))
+	for _, id := range all {
+		fd, err := unix.PidfdOpen(int(id.PID), unix.PIDFD_NONBLOCK)
+		if err != nil {
+			return nil
+		}
+		f := os.NewFile(uintptr(fd), "pidfd")
+		context.AfterFunc(ctx, func() { f.Close() })
+		conn, err := f.SyscallConn()
+		if errors.Join(err, f.SetDeadline(time.Time{})) != nil {
+			return nil // the runtime's epoll does not have it
+		}
+		go func() {
+			exit <- conn.Read(func(fd uintptr) bool { return procfs.Exited(int(fd)) })
+		}()
+	}
+	return exit
 }
 
 // ancestors are the process and those above it, as procfs has them; a start is in its ticks.

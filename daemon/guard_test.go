@@ -5,7 +5,9 @@ package daemon
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
@@ -13,22 +15,25 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"github.com/rs/zerolog"
+	"golang.org/x/sys/unix"
 )
 
-// kin makes a host with a daemon, PID 50, started by a command of a shell, and a shell that
-// another daemon had descended from.
-func kin() *kerneltest.Kernel {
+const old = 11 // had another daemon as a descendant
+
+// kin makes a host with a daemon that was started by a command of a shell, and a shell from which another daemon
+// had descended.
+func kin(shell, run, daemon uint32) *kerneltest.Kernel {
 	k := kerneltest.New()
-	k.Add(10, 1, "lngtest-shell")
-	k.Add(11, 1, "lngtest-old")
-	k.Add(20, 10, "lngtest-run")
-	k.Add(50, 20, "lngtest-daemon")
-	k.Edit(11, func(p *kerneltest.Proc) { p.Entered, p.Flags = true, tracer.FlagProtected })
+	k.Add(shell, 1, "lngtest-shell")
+	k.Add(old, 1, "lngtest-old")
+	k.Add(run, shell, "lngtest-run")
+	k.Add(daemon, run, "lngtest-daemon")
+	k.Edit(old, func(p *kerneltest.Proc) { p.Entered, p.Flags = true, tracer.FlagProtected })
 	return k
 }
 
-func protectedIn(k *kerneltest.Kernel) (all []uint32) {
-	for _, pid := range []uint32{1, 10, 11, 20, 50} {
+func protectedIn(k *kerneltest.Kernel, of ...uint32) (all []uint32) {
+	for _, pid := range of {
 		if p := k.Proc(pid); p != nil && !p.Dead && p.Flags&tracer.FlagProtected != 0 {
 			all = append(all, pid)
 		}
@@ -38,18 +43,24 @@ func protectedIn(k *kerneltest.Kernel) (all []uint32) {
 
 // TestProtectKin: a daemon that starts protects itself and its ancestors, and no other process.
 func TestProtectKin(t *testing.T) {
-	k := kin()
+	k := kin(10, 20, 50)
 	_, err := protect(k, 50)
 	require.NoError(t, err)
-	if got := fmt.Sprint(protectedIn(k)); got != "[1 10 20 50]" {
+	if got := fmt.Sprint(protectedIn(k, 1, 10, old, 20, 50)); got != "[1 10 20 50]" {
 		t.Errorf("protected: %v", got)
 	}
 }
 
 // TestGuard: a process that has lost its place among the ancestors, because one in between has exited, is not
-// protected, and is looked at again.
+// protected, and is looked at again: at the exit, or within a period if that exit cannot be seen.
 func TestGuard(t *testing.T) {
-	k := kin()
+	for _, run := range []uint32{asleep(t), 1<<22 + 1} { // no PID is that high
+		t.Run(fmt.Sprint(run), func(t *testing.T) { testGuard(t, asleep(t), run, uint32(os.Getpid())) })
+	}
+}
+
+func testGuard(t *testing.T, shell, run, self uint32) {
+	k := kin(shell, run, self)
 	dir := t.TempDir()
 	parents := func(of map[uint32]uint32) {
 		for pid, parent := range of {
@@ -61,15 +72,25 @@ func TestGuard(t *testing.T) {
 			require.NoError(t, os.Rename(next, filepath.Join(at, "stat")))
 		}
 	}
-	parents(map[uint32]uint32{1: 0, 10: 1, 20: 10, 50: 20})
+	parents(map[uint32]uint32{1: 0, shell: 1, run: shell, self: run})
 	freed := make(chan bool, 16)
-	go guard(t.Context(), k, procfs.FS(dir), 50, func() { freed <- true }, zerolog.Nop())
-	for _, want := range []string{"[1 10 20 50]", "[1 50]"} {
+	go guard(t.Context(), k, procfs.FS(dir), self, func() { freed <- true }, zerolog.Nop())
+	for _, want := range [][]uint32{{1, shell, run, self}, {1, self}} {
 		require.Soon(t, freed, "not looked at again")
-		if got := fmt.Sprint(protectedIn(k)); got != want {
+		if got := protectedIn(k, 1, shell, old, run, self); !slices.Equal(got, want) {
 			t.Errorf("protected: %v, want %v", got, want)
 		}
-		k.Exit(20, 0)
-		parents(map[uint32]uint32{50: 1})
+		k.Exit(run, 0)
+		parents(map[uint32]uint32{self: 1})
+		_ = unix.Kill(int(run), unix.SIGKILL) // if it is one
 	}
+}
+
+// asleep is a process that exits with the test.
+func asleep(t *testing.T) uint32 {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), "sleep", "1000")
+	require.NoError(t, c.Start())
+	t.Cleanup(func() { _ = c.Wait() }) // it was killed
+	return uint32(c.Process.Pid)
 }

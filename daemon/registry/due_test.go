@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/internal/require"
@@ -73,23 +75,34 @@ func TestQuiet(t *testing.T) {
 }
 
 // Without a session few periods even read the kernel's counters; a new session is noticed in the next.
-func TestAwake(t *testing.T) {
+func TestAwake(t *testing.T) { synctest.Test(t, testAwake) }
+
+func testAwake(t *testing.T) {
 	o, k := newRegistry(t)
+	read := &counted{Kernel: k}
+	o.o.Kernel = read
 	runs(t, o)
-	periods := func(n int) (awake int) {
-		for range n {
-			if !o.looks.sleep.Awake() {
-				continue
-			}
-			awake++
-			_, err := o.looks.sample(CauseNone, true)
-			require.NoError(t, err)
-		}
-		return awake
+	go o.Look(t.Context())
+	periods := func(n int) int {
+		before := read.times
+		time.Sleep(time.Duration(n) * o.o.Period)
+		synctest.Wait()
+		return read.times - before
 	}
 	if n := periods(1 + 10*system.LooksApart); n > 12 {
 		t.Errorf("without a session: %d of %d periods", n, 1+10*system.LooksApart)
 	}
 	require.NoError(t, o.Update(func(Tx) { session(t, o, k, 100) }))
 	require.Equal(t, periods(20), 20)
+}
+
+// counted counts how often the counters are read.
+type counted struct {
+	Kernel
+	times int
+}
+
+func (c *counted) Counters() (map[string]uint64, error) {
+	c.times++
+	return c.Kernel.Counters()
 }

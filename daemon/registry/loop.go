@@ -98,7 +98,7 @@ func (p *sampler) due() bool {
 			want = max(want, WantSome)
 		}
 	})
-	if p.sleep.Set(want == WantNone); err != nil || want == WantNone {
+	if p.asleep = want == WantNone; err != nil || want == WantNone {
 		return false
 	}
 	return p.quiet.Due(heard, system.Births(string(r.o.Proc))) || want == WantEach

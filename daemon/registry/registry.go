@@ -144,7 +144,8 @@ func New(o Options) *Registry {
 		r.graph.Forget(s.info.ID)
 	})
 	r.looks = sampler{
-		registry: r, asked: make(chan Cause, 1), hurry: make(chan struct{}, 1), unreleased: make(map[tracer.SessionID]bool),
+		registry: r, asked: make(chan Cause, 1), hurry: make(chan struct{}, 1), begun: make(chan struct{}, 1),
+		unreleased: make(map[tracer.SessionID]bool),
 	}
 	return r
 }

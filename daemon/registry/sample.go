@@ -23,9 +23,10 @@ type sampler struct {
 	registry *Registry
 	census   census
 	quiet    system.Quiet
-	sleep    system.Sleep  // without a session
 	asked    chan Cause    // for a look now
 	hurry    chan struct{} // asks for a look out of turn
+	begun    chan struct{} // a session begins
+	asleep   bool          // a look would show nothing; of the goroutine of run
 
 	// These belong to the registry's goroutine.
 	watched    bool                      // a reader watches what changes
@@ -71,14 +72,21 @@ func (r *Registry) Fresh() error {
 }
 
 func (p *sampler) run(ctx context.Context) {
-	tick := time.Tick(p.registry.o.Period)
+	tick := time.NewTimer(p.registry.o.Period)
+	defer tick.Stop()
 	for {
 		look, period, cause := true, false, CauseNone
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick:
-			period, look = true, p.sleep.Awake()
+		case <-tick.C:
+			period = true
+		case <-p.begun:
+			if p.asleep {
+				p.asleep = false
+				tick.Reset(p.registry.o.Period)
+			}
+			continue
 		case <-p.hurry:
 		case cause = <-p.asked:
 		case <-p.registry.doubts.some:
@@ -89,8 +97,13 @@ func (p *sampler) run(ctx context.Context) {
 				p.registry.o.Log.Error().Err(err).Msg("state of the kernel side not read")
 			}
 		}
-		if period && !look {
-			continue
+		if period {
+			next := p.registry.o.Period
+			if p.asleep {
+				next *= system.LooksApart
+			}
+			tick.Reset(next)
+			continue // a doubt asks for itself
 		}
 		// A storm that overruns the ring asks all the time; its requests during the
 		// pause are served by one look after it.

@@ -10,6 +10,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -194,7 +195,7 @@ func (r *Registry) enter(info tracer.SessionInfo) *Session {
 	if info.Parent != 0 {
 		r.nested[info.Parent] = append(r.nested[info.Parent], info.ID)
 	}
-	r.looks.sleep.Wake()
+	system.Offer(r.looks.begun, struct{}{})
 	r.view().Changed(info.ID)
 	if hasDied(r.o.Kernel, info.Root) {
 		s.rootDied = r.foundDead(&info)

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -97,33 +96,4 @@ func Births(proc string) []byte {
 	}
 	_, tasks, _ := bytes.Cut(b, []byte{'/'}) // "0.20 0.18 0.12 1/80 11206"
 	return tasks
-}
-
-// Sleep is for work that has nothing to do for a while. Its zero value is awake.
-type Sleep struct {
-	periods int         // asleep, 0: awake
-	woken   atomic.Bool // since
-}
-
-// Wake may be called from any goroutine.
-func (s *Sleep) Wake() { s.woken.Store(true) }
-
-// Set begins or ends the sleep.
-func (s *Sleep) Set(asleep bool) {
-	if s.periods = 0; asleep {
-		s.periods = 1
-	}
-}
-
-// Awake counts a period, and reports whether to work in it: awake in each, asleep in each
-// LooksApart-th.
-func (s *Sleep) Awake() bool {
-	if s.woken.Swap(false) {
-		s.periods = 0
-	}
-	if s.periods == 0 {
-		return true
-	}
-	s.periods++
-	return s.periods%LooksApart == 0
 }

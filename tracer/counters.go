@@ -3,6 +3,7 @@
 package tracer
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/cilium/ebpf"
@@ -45,12 +46,19 @@ var counterNames = [...]string{
 // of this tracer.
 func (t *Tracer) Counters() (map[string]uint64, error) {
 	all := make(map[string]uint64, len(counterNames)+1)
+	cpus := ebpf.MustPossibleCPU()
+	perCPU := make([]uint64, cpus*len(counterNames))
+	var at ebpf.MapBatchCursor
+	keys := make([]uint32, len(counterNames))
+	_, err := t.maps[bpf.LineageMapCounters].BatchLookup(&at, keys, perCPU, nil)
+	done := err == nil || errors.Is(err, ebpf.ErrKeyNotExist) // there are no more; else it is older than 5.13
 	for i, name := range counterNames {
-		n, err := t.counter(uint32(i))
-		if err != nil {
+		if all[name] = sum(perCPU[i*cpus:][:cpus]); done {
+			continue
+		}
+		if all[name], err = t.counter(uint32(i)); err != nil {
 			return nil, err
 		}
-		all[name] = n
 	}
 	all["events_malformed"] = t.reader.malformed.Load()
 	return all, nil
@@ -61,11 +69,14 @@ func (t *Tracer) counter(i uint32) (uint64, error) {
 	if err := t.maps[bpf.LineageMapCounters].Lookup(i, &perCPU); err != nil {
 		return 0, fmt.Errorf("read counter %s: %w", counterNames[i], err)
 	}
-	var sum uint64
-	for _, n := range perCPU {
-		sum += n
+	return sum(perCPU), nil
+}
+
+func sum(all []uint64) (n uint64) {
+	for _, x := range all {
+		n += x
 	}
-	return sum, nil
+	return n
 }
 
 func (t *Tracer) lost() (uint64, error) {

@@ -9,7 +9,7 @@ import (
 const maxName = 64
 
 var (
-	sessionWord = regexp.MustCompile(`\A[A-Za-z0-9][A-Za-z0-9._-]{0,63}\z`)
+	sessionWord = regexp.MustCompile(`\A[A-Za-z0-9][A-Za-z0-9._-]*\z`)
 	refused     = regexp.MustCompile(`[^A-Za-z0-9._]+`)
 )
 
@@ -17,7 +17,7 @@ var (
 const ASessionWord = "a letter or digit, then up to 63 of A-Z a-z 0-9 . _ -"
 
 // IsSessionWord reports whether s is [ASessionWord].
-func IsSessionWord(s string) bool { return sessionWord.MatchString(s) }
+func IsSessionWord(s string) bool { return len(s) <= maxName && sessionWord.MatchString(s) }
 
 // SessionWord makes a session name from a program's name: what IsSessionWord refuses is
 // left out or becomes a "-". "" if nothing is left.

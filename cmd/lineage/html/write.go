@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"sync"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
@@ -21,7 +22,8 @@ var (
 	script string
 	//go:embed session.tmpl
 	text string
-	page = template.Must(template.New("session").Parse(text))
+	// Only the commands that write a page wait for the template.
+	page = sync.OnceValue(func() *template.Template { return template.Must(template.New("session").Parse(text)) })
 )
 
 // The parts of the file that are the same in each. The policy allows this style and this script,
@@ -92,7 +94,7 @@ func (p *Page) Write(w io.Writer, r *api.Report) error {
 	out := bufio.NewWriterSize(w, 64<<10)
 	_, err := out.WriteString(head)
 	if err == nil {
-		err = page.Execute(out, &c)
+		err = page().Execute(out, &c)
 	}
 	_, _ = out.WriteString(tail) // Flush has the error
 	return cmp.Or(err, out.Flush())

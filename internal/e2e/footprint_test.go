@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"testing"
+	"time"
 
 	"github.com/cilium/ebpf"
 
@@ -96,6 +98,40 @@ func (k kernelSide) size(i *stage.Instance) (sum int) {
 			i.T.Fatalf("the size of %s is not known", name)
 		}
 		sum += int(size)
+	}
+	return sum
+}
+
+// TestIdle: a daemon without sessions sleeps: in most seconds none of its threads wakes up. How many switches each
+// wake-up has depends on the load of the machine.
+func TestIdle(t *testing.T) {
+	i := stage.New(t)
+	pid := i.Daemon().Process.Pid
+	awake := func() bool {
+		before := switches(t, pid)
+		time.Sleep(time.Second)
+		return switches(t, pid) != before
+	}
+	i.Until("second without a switch", func() bool { return !awake() })
+	const seconds = 16
+	n := 0
+	for range seconds {
+		if awake() {
+			n++
+		}
+	}
+	if n > seconds/2 {
+		t.Errorf("awake in %d of %d seconds", n, seconds)
+	}
+}
+
+// switches are the voluntary context switches of all threads of a process.
+func switches(t *testing.T, pid int) (sum int) {
+	t.Helper()
+	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	require.NoError(t, err)
+	for _, thread := range threads {
+		sum += stage.Number(t, stage.ProcStatus(stage.Number(t, thread.Name()), "voluntary_ctxt_switches"))
 	}
 	return sum
 }

@@ -56,9 +56,7 @@ func TestRefused(t *testing.T) {
 	for _, mode := range []string{api.ModeHalt, api.ModeDrain} {
 		d.Do("root", "POST", "/v1/halt", api.HaltRequest{Mode: mode, Reason: "r", All: mode == api.ModeHalt}).Refused(api.CodeInternal)
 	}
-	if h := d.K.Halted(); h != (tracer.Halt{}) {
-		t.Errorf("%+v", h)
-	}
+	require.Equal(t, d.K.Halted(), (tracer.Halt{}))
 	d.Unsignalled()
 }
 

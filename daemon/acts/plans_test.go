@@ -8,12 +8,12 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/daemon/acts"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
+// TestPlan: what a plan says of the root, and of a member that cannot be killed now. testdata/TestActs.golden in daemon/httpapi has what ends do with plans.
 func TestPlan(t *testing.T) {
 	w := daemontest.New(t)
 	s := w.Session("user", 100, api.NewSession{Name: "x", GraceMS: daemontest.MS(5000)})
@@ -23,10 +23,7 @@ func TestPlan(t *testing.T) {
 	w.File(100, "stat", daemontest.StatOf(100, "a", "S", 20))
 	w.File(102, "stat", daemontest.StatOf(102, "a", "D", 20))
 	w.File(102, "wchan", "nfs_wait")
-	make := func(who string) *api.Plan {
-		return daemontest.Into[api.Plan](w.Do(who, "POST", "/v1/sessions/x/plan", nil), http.StatusOK)
-	}
-	p := make("user")
+	p := daemontest.Into[api.Plan](w.Do("user", "POST", "/v1/sessions/x/plan", nil), http.StatusOK)
 	if p.Session != s.ID || p.State != "active" || p.Token == "" || len(p.Processes) != 2 || p.RefusedBy != "" {
 		t.Fatalf("%+v", p)
 	}
@@ -37,30 +34,6 @@ func TestPlan(t *testing.T) {
 		t.Errorf("%+v", b)
 	}
 	w.Unsignalled()
-	end := func(token string) daemontest.Reply {
-		return w.Do("user", "POST", "/v1/sessions/x/end", api.EndRequest{PlanToken: token})
-	}
-	end("nosuch").Refused(api.CodeChanged)
-	w.K.Fork(102, 103, "lngtest-new")
-	if e := end(p.Token).Refused(api.CodeChanged); e.Exit != 1 || !strings.Contains(e.Message, "pid 103 is not in the plan; nothing was sent") {
-		t.Errorf("%+v", e)
-	}
-	w.Unsignalled()
-	next := make("user")
-	if next.Token == p.Token {
-		t.Error("another plan has the same token")
-	}
-	w.K.Advance(acts.Memory)
-	end(next.Token).Refused(api.CodeChanged)
-	next = make("user")
-	w.Do("user", "POST", "/v1/sessions/x/plan", `{"now":true}`).Refused(api.CodeBadRequest)
-	w.Do("user", "POST", "/v1/sessions/nosuch/plan", nil).Refused(api.CodeNotFound)
-	w.K.Exit(103, 0) // a dead process changes nothing
-	daemontest.Into[api.Report](end(next.Token), http.StatusAccepted)
-	w.Receipt(s.ID)
-	if p := make("user"); p.State != "ended" || len(p.Processes) != 0 || p.Token != "" {
-		t.Errorf("of an ended session: %+v", p)
-	}
 }
 
 // TestPlanProtected: a plan shows which member no signal reaches, and cannot be used.

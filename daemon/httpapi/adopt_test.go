@@ -10,6 +10,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
+	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
@@ -71,9 +72,10 @@ func TestAdoptLeavesOut(t *testing.T) {
 	}
 	w.Add(600, daemontest.Shell, 1000, "lngtest-shell")
 	w.Add(601, 600, 0, "lngtest-rootd")
+	w.K.Edit(601, func(p *kerneltest.Proc) { p.RSS = 8 << 20 })
 	s = daemontest.Into[api.Session](w.Adopt("root", 600), http.StatusCreated)
-	if len(s.Warnings) != 0 || w.K.Proc(601).Session.String() != s.ID {
-		t.Errorf("%q, 601 %v", s.Warnings, w.K.Proc(601).Session)
+	if len(s.Warnings) != 0 || w.K.Proc(601).Session.String() != s.ID || s.RSSBytes <= 8<<20 { // it is measured at once
+		t.Errorf("%q, 601 %v, %d bytes", s.Warnings, w.K.Proc(601).Session, s.RSSBytes)
 	}
 }
 

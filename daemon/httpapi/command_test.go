@@ -316,10 +316,8 @@ func TestCommandForAll(t *testing.T) {
 		o.Receipt(id)
 	}
 	o.Survive([]uint32{100, 200, 300, 400, 401}, 300, 400, 401)
-	d = daemontest.Into[api.CommandReply](
-		o.Do("else", "POST", "/v1/commands", o.command("ann", func(c *api.Command) { c.All, c.GraceMS = true, daemontest.MS(0) })),
-		http.StatusAccepted,
-	)
+	all := o.command("ann", func(c *api.Command) { c.All, c.GraceMS = true, daemontest.MS(0) })
+	d = daemontest.Into[api.CommandReply](o.Do("else", "POST", "/v1/commands", all), http.StatusAccepted)
 	if r := o.receipt(d); len(r.Sessions) != 2 {
 		t.Errorf("ends %v", r.Sessions)
 	}

@@ -37,9 +37,7 @@ func TestEnd(t *testing.T) {
 	w.Hold(func() { // the kernel's count is ahead of its events
 		so = daemontest.Into[api.Report](w.Do("user", "POST", "/v1/sessions/x/end", api.EndRequest{}), http.StatusAccepted)
 	})
-	if d := daemontest.Get[api.Session](w, "user", "/v1/sessions/x"); d.Leftovers != 0 {
-		t.Errorf("the end leaves over %d", d.Leftovers)
-	}
+	require.Equal(t, daemontest.Get[api.Session](w, "user", "/v1/sessions/x").Leftovers, 0)
 	if so.Verdict != "" || so.State != "ending" || so.EndReason != "end" || so.EndedBy == nil || so.EndedBy.PID != daemontest.User || so.EndedBy.UID != 1000 {
 		t.Errorf("so far: %+v", so)
 	}
@@ -76,9 +74,7 @@ func TestEnd(t *testing.T) {
 		t.Errorf("over: %+v", over)
 	}
 	tree := daemontest.Get[api.Tree](w, "user", "/v1/sessions/x/tree")
-	if len(tree.Nodes) != 4 {
-		t.Errorf("%d nodes are remembered", len(tree.Nodes))
-	}
+	require.Equal(t, len(tree.Nodes), 4)
 }
 
 // TestLockTakenLate: an end that was asked for names a lock that was taken since the last
@@ -183,27 +179,6 @@ func TestOnRootExitOwner(t *testing.T) {
 	if r := w.Receipt(s.ID); r.Verdict != "clean" || r.EndReason != "owner_exit" || daemontest.Outcomes(r)[101] != "kill" {
 		t.Errorf("%+v", r)
 	}
-}
-
-func TestLeft(t *testing.T) {
-	w := daemontest.New(t)
-	s := w.Session("user", 100, api.NewSession{GraceMS: daemontest.MS(0)})
-	w.K.Fork(100, 101, "lngtest-stuck")
-	w.K.Edit(101, func(p *kerneltest.Proc) { p.Stubborn = true })
-	daemontest.Into[api.Report](w.Do("user", "POST", "/v1/sessions/"+s.ID+"/end", api.EndRequest{}), http.StatusAccepted)
-	w.Until(func() bool { // the first look starts the limit, a later one finds it over
-		w.K.Advance(6 * time.Second)
-		w.Service.Enforcer.Watch(w.ID(s.ID))
-		return w.Do("user", "GET", "/v1/sessions/"+s.ID+"/report", nil).Status == http.StatusOK
-	})
-	r := w.Receipt(s.ID)
-	if r.Verdict != "left" || r.Left != 1 || r.State != "condemned" || daemontest.Outcomes(r)[101] != "left" || r.Processes[1].Leftover || daemontest.Outcomes(r)[100] != "kill" {
-		t.Errorf("%+v", r)
-	}
-	w.K.Edit(101, func(p *kerneltest.Proc) { p.Stubborn = false })
-	w.K.Advance(2 * time.Second)
-	w.Service.Enforcer.Watch(w.ID(s.ID))
-	w.Until(func() bool { return w.Receipt(s.ID).Verdict == "clean" })
 }
 
 func TestEndRefused(t *testing.T) {

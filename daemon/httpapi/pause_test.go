@@ -51,11 +51,8 @@ func TestPause(t *testing.T) {
 
 	// What does not stop is named.
 	w.K.Edit(101, func(p *kerneltest.Proc) { p.Stubborn = true })
-	if d := daemontest.Into[api.Session](
-		ask("root", "x", "pause"),
-		http.StatusOK,
-	); len(d.Warnings) != 1 ||
-		!strings.HasPrefix(d.Warnings[0], "pid 101 (lngtest-a) has not stopped yet: ") {
+	d := daemontest.Into[api.Session](ask("root", "x", "pause"), http.StatusOK)
+	if len(d.Warnings) != 1 || !strings.HasPrefix(d.Warnings[0], "pid 101 (lngtest-a) has not stopped yet: ") {
 		t.Errorf("%q", d.Warnings)
 	}
 	w.K.Edit(101, func(p *kerneltest.Proc) { p.Stubborn = false })

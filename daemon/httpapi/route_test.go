@@ -83,9 +83,7 @@ func TestForgottenDecision(t *testing.T) {
 		t.Error("reached")
 		return secret(out)
 	})
-	if status := ask(reached); status != http.StatusForbidden {
-		t.Errorf("status %d", status)
-	}
+	require.Equal(t, ask(reached), http.StatusForbidden)
 }
 
 // TestLargeReplies: a caller gets few large replies at once. The next one waits for its turn,

@@ -40,17 +40,13 @@ func TestCreate(t *testing.T) {
 	if err != nil || len(info) != 1 || info[0].MaxProcesses != 9 || info[0].UID != 1000 {
 		t.Errorf("%+v %v", info, err)
 	}
-	if d := w.Session("user", 101, api.NewSession{}); d.GraceSeconds != 5 {
-		t.Errorf("default grace %v", d.GraceSeconds)
-	}
+	require.Equal(t, w.Session("user", 101, api.NewSession{}).GraceSeconds, 5)
 	t.Run("the name is free for another uid", func(t *testing.T) { w.Session("else", 102, api.NewSession{Name: "build"}) })
 	t.Run("nested", func(t *testing.T) {
 		w.Fork(100, 200, 1000, "lngtest-agent")
 		w.Fork(200, 201, 1000, "lngtest-sub")
 		d := daemontest.Into[api.Session](w.Do("200", "POST", "/v1/sessions", api.NewSession{Root: api.Ref{PID: 201}}), http.StatusCreated)
-		if d.Parent != s.ID {
-			t.Errorf("parent %q, want %q", d.Parent, s.ID)
-		}
+		require.Equal(t, d.Parent, s.ID)
 	})
 }
 
@@ -258,20 +254,14 @@ func TestLostCaller(t *testing.T) {
 	c, err := w.Dial("120")
 	require.NoError(t, err)
 	defer c.Close()
-	if got := ask(c, "/v1/sessions/"+s.ID); got != http.StatusOK {
-		t.Fatalf("status %d", got)
-	}
+	require.Equal(t, ask(c, "/v1/sessions/"+s.ID), http.StatusOK)
 	w.K.Exit(120, 0)
-	if got := ask(c, "/v1/sessions/"+s.ID); got != http.StatusForbidden {
-		t.Errorf("dead: status %d", got)
-	}
+	require.Equal(t, ask(c, "/v1/sessions/"+s.ID), http.StatusForbidden)
 	w.Add(120, daemontest.Shell, 0, "lngtest-reuser")
 	if got := ask(c, "/v1/sessions/"+s.ID); got != http.StatusForbidden {
 		t.Errorf("its PID reused by root: status %d", got)
 	}
-	if got := ask(c, "/v1/version"); got != http.StatusOK {
-		t.Errorf("version: status %d", got)
-	}
+	require.Equal(t, ask(c, "/v1/version"), http.StatusOK)
 	w.K.Fail("Lookup", errors.New("broken"))
 	w.Do("root", "GET", "/v1/sessions/"+s.ID, nil).Refused(api.CodeDenied)
 }

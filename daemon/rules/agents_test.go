@@ -361,12 +361,8 @@ func TestKeep(t *testing.T) {
 	}
 	w.Survive([]uint32{101, 103, 104}, 101, 103) // the kept ones
 	w.Restart()                                  // the reason for keeping is remembered
-	if d := daemontest.Get[api.Session](
-		w,
-		"user",
-		"/v1/sessions/lngtest-member",
-	); d.ID != k.ID || !d.Kept || d.Reason != "shared cache" || d.Until == nil || d.KeptBy == nil ||
-		d.KeptBy.UID != 1000 {
+	d := daemontest.Get[api.Session](w, "user", "/v1/sessions/lngtest-member")
+	if d.ID != k.ID || !d.Kept || d.Reason != "shared cache" || d.Until == nil || d.KeptBy == nil || d.KeptBy.UID != 1000 {
 		t.Errorf("%+v", d)
 	}
 }
@@ -401,64 +397,4 @@ func TestKeepRule(t *testing.T) {
 	p.Reload(rule)
 	p.Until(func() bool { return p.K.Proc(103).Session.String() != s.ID })
 	p.Until(func() bool { return strings.Count(p.Audit(), "rule cache") == 2 })
-}
-
-// TestLookalikeInsideLookalike: both are dissolved, and what they run belongs to the session
-// around them, and ends with it.
-func TestLookalikeInsideLookalike(t *testing.T) {
-	p := newWorld(t, daemontest.WithPolicy(agentRules))
-	around := p.Session("root", 100, api.NewSession{})
-	p.K.Fork(100, 101, "lngtest-x")
-	p.K.Fork(101, 102, "lngtest-x")
-	p.K.Fork(102, 103, "lngtest-x")
-	var inner tracer.SessionID
-	p.Hold(func() { // before the first is judged
-		p.becomes(101, 100, 1000, "lngtest-agent")
-		inner = p.becomes(102, 101, 1000, "lngtest-agent")
-	})
-	p.Until(func() bool {
-		return p.K.Proc(101).Session.String() == around.ID && p.K.Proc(102).Session.String() == around.ID
-	})
-	p.Until(func() bool {
-		_, err := p.K.Session(inner)
-		p.Service.Registry.Resync(registry.CauseNone)
-		all, _ := p.K.Sessions()
-		return err != nil && len(all) == 1
-	})
-	p.Unsignalled()
-	if r := p.End("root", around.ID); r.Verdict != "clean" || r.Killed != 4 {
-		t.Errorf("%+v", r)
-	}
-}
-
-// TestNestedInLookalike: a session that a lookalike's child leads is nested in the session around
-// both once the lookalike's is dissolved. It lives on, and its end frees both records.
-func TestNestedInLookalike(t *testing.T) {
-	p := newWorld(t, daemontest.WithPolicy(agentRules))
-	around := p.Session("root", 100, api.NewSession{})
-	p.K.Fork(100, 101, "lngtest-x")
-	var nested tracer.SessionID
-	p.Hold(func() {
-		p.becomes(101, 100, 1000, "lngtest-agent")
-		p.K.Fork(101, 102, "lngtest-x")
-		var err error
-		if nested, err = p.K.Create(tracer.SessionSpec{Root: tracer.Identity{PID: 102}}); err != nil {
-			t.Error(err)
-		}
-	})
-	p.Until(func() bool { return p.K.Proc(101).Session.String() == around.ID })
-	p.Until(func() bool {
-		doc := daemontest.Get[api.Session](p, "root", "/v1/sessions/"+nested.String())
-		return doc.Parent == around.ID
-	})
-	p.Unsignalled()
-	p.K.Exit(102, 0)
-	if r := p.Receipt(nested.String()); r.Verdict != "clean" || r.EndReason != "root_exit" {
-		t.Errorf("%+v", r)
-	}
-	p.Until(func() bool {
-		p.Service.Registry.Resync(registry.CauseNone)
-		all, err := p.K.Sessions()
-		return err == nil && len(all) == 1
-	})
 }

@@ -142,43 +142,6 @@ func TestPolicyReload(t *testing.T) {
 	}
 }
 
-func TestPolicyAccess(t *testing.T) {
-	p := newWorld(t, daemontest.WithPolicy(""))
-	s := p.Session("user", 40, api.NewSession{})
-	for who, want := range map[string]bool{"root": true, "user": true, "reader": true, "else": true, "40": false} {
-		for _, path := range []string{"/v1/policy", "/v1/policy/explain?ref=" + who} {
-			if who != "40" && strings.Contains(path, "explain") {
-				path = "/v1/policy/explain?ref=" + map[string]string{"root": "21", "user": "22", "reader": "24", "else": "23"}[who]
-			}
-			a := p.Do(who, "GET", path, nil)
-			if want && a.Status != http.StatusOK {
-				t.Errorf("%s %s: %s", who, path, a.Body)
-			} else if !want {
-				a.Refused(api.CodeDenied)
-			}
-		}
-		for _, path := range []string{"/v1/policy/reload", "/v1/policy/resume"} {
-			a := p.Do(who, "POST", path, nil)
-			if who == "root" && a.Status != http.StatusOK {
-				t.Errorf("%s %s: %s", who, path, a.Body)
-			} else if who != "root" {
-				a.Refused(api.CodeDenied)
-			}
-		}
-	}
-	// A member that is root is still a member.
-	p.K.Edit(40, func(x *kerneltest.Proc) { x.UID = 0 })
-	p.Do("40", "POST", "/v1/policy/reload", nil).Refused(api.CodeDenied)
-	p.Do("40", "POST", "/v1/policy/resume", nil).Refused(api.CodeDenied)
-	p.Do("40", "GET", "/v1/policy", nil).Refused(api.CodeDenied)
-	p.Do("user", "GET", "/v1/policy/explain?ref=21", nil).Refused(api.CodeDenied)
-	p.Do("root", "GET", "/v1/policy?x=1", nil).Refused(api.CodeBadRequest)
-	p.Do("root", "GET", "/v1/policy/explain", nil).Refused(api.CodeBadRequest)
-	p.Do("root", "GET", "/v1/policy/explain?ref=4000", nil).Refused(api.CodeNotFound)
-	p.Do("root", "POST", "/v1/policy/reload", `{"x":1}`).Refused(api.CodeBadRequest)
-	_ = s
-}
-
 func TestPolicyExplain(t *testing.T) {
 	p := newWorld(t, daemontest.WithPolicy(strings.Join([]string{
 		"protect:",

@@ -273,9 +273,7 @@ func TestUnload(t *testing.T) {
 	h.Open = func(tracer.Options) (daemon.Kernel, error) { k.Reopen(); return k, nil }
 	h.Unload = func(dir string) error { return os.RemoveAll(dir) }
 	h.Live = func(dir, _ string) (int, error) {
-		if dir != i.Pins {
-			t.Errorf("asked for %s", dir)
-		}
+		require.Equal(t, dir, i.Pins)
 		return 1, nil
 	}
 	live := func(err error) bool {

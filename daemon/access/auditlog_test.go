@@ -357,9 +357,7 @@ func TestConcurrent(t *testing.T) {
 			t.Fatalf("record %d has number %d", i, r.Seq)
 		}
 	}
-	if len(all) != 200 {
-		t.Errorf("%d records", len(all))
-	}
+	require.Equal(t, len(all), 200)
 }
 
 // Command lines are written if there is a function that hides their secrets.

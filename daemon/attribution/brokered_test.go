@@ -120,13 +120,9 @@ func TestUnattributed(t *testing.T) {
 		}
 		return text
 	}
-	if got := states(w.brokered(3)); got != "cron pending, tmux pending, docker pending, " {
-		t.Error(got)
-	}
+	require.Equal(t, states(w.brokered(3)), "cron pending, tmux pending, docker pending, ")
 	w.K.Advance(3 * time.Second)
-	if got := states(w.brokered(3)); got != "cron pending, tmux unattributed, docker unattributed, " {
-		t.Error(got)
-	}
+	require.Equal(t, states(w.brokered(3)), "cron pending, tmux unattributed, docker unattributed, ")
 	// The list of orphans shows requests without a process too.
 	var listed []string
 	for _, o := range daemontest.Get[api.Orphans](w, "user", "/v1/orphans").Items {
@@ -134,20 +130,10 @@ func TestUnattributed(t *testing.T) {
 			listed = append(listed, fmt.Sprintf("%d %s %s %s %s", o.PID, o.Comm, o.State, o.Session, o.Brokered.State))
 		}
 	}
-	if got, want := strings.Join(
-		listed,
-		", ",
-	), strings.ReplaceAll(
-		"101 crontab exited S pending, 102 tmux exited S unattributed, 107 docker exited S unattributed",
-		"S",
-		w.s.ID,
-	); got != want {
-		t.Errorf("orphans: %s, want %s", got, want)
-	}
+	want := strings.ReplaceAll("101 crontab exited S pending, 102 tmux exited S unattributed, 107 docker exited S unattributed", "S", w.s.ID)
+	require.Equal(t, strings.Join(listed, ", "), want)
 	w.K.Exit(100, 0)
-	if got := states(w.Receipt(w.s.ID).Brokered); got != "cron unattributed, tmux unattributed, docker unattributed, " {
-		t.Error(got)
-	}
+	require.Equal(t, states(w.Receipt(w.s.ID).Brokered), "cron unattributed, tmux unattributed, docker unattributed, ")
 }
 
 // Two hundred processes have the name, the command line, the directory and the
@@ -252,9 +238,7 @@ func TestAdoptedOrphans(t *testing.T) {
 	}
 	w.Until(func() bool { return strings.Count(found(), ",") == 3 })
 	w.look()
-	if got := found(); got != "410 sid weak false, 411 pgrp weak false, 414 pgrp weak false, 416 cookie weak false" {
-		t.Error(got)
-	}
+	require.Equal(t, found(), "410 sid weak false, 411 pgrp weak false, 414 pgrp weak false, 416 cookie weak false")
 	// A root that is alone in its cgroup gets the other processes that are in it.
 	place(500, daemontest.Shell, daemontest.Shell, daemontest.Shell, 9)
 	w.K.Advance(time.Second)

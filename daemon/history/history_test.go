@@ -293,13 +293,9 @@ func TestHistoryPages(t *testing.T) {
 			path = "/v1/history?limit=2&next=" + url.QueryEscape(d.Next)
 		}
 	}
-	if got := strings.Join(names, " "); got != "job4 job3 job2 job1 job0" {
-		t.Errorf("got %s", got)
-	}
+	require.Equal(t, strings.Join(names, " "), "job4 job3 job2 job1 job0")
 	d := daemontest.Get[api.Sessions](w, "user", "/v1/history?since=2026-01-02T04:04:06.5Z&until=2026-01-02T04:04:08.5Z")
-	if len(d.Items) != 2 {
-		t.Errorf("%d between", len(d.Items))
-	}
+	require.Equal(t, len(d.Items), 2)
 }
 
 func TestHistoryRefused(t *testing.T) {

@@ -255,9 +255,7 @@ func TestEndedPages(t *testing.T) {
 					break
 				}
 			}
-			if len(seen) != tt.want {
-				t.Errorf("%d sessions, want %d", len(seen), tt.want)
-			}
+			require.Equal(t, len(seen), tt.want)
 		})
 	}
 }

@@ -339,7 +339,5 @@ func TestMemory(t *testing.T) {
 			f.forget(tx.View, s)
 		}
 	})
-	if f.memory.Used() != 0 {
-		t.Errorf("%d bytes are left", f.memory.Used())
-	}
+	require.Equal(t, f.memory.Used(), 0)
 }

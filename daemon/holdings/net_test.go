@@ -64,9 +64,7 @@ func TestInUse(t *testing.T) {
 				for _, end := range ends {
 					end.Close()
 				}
-				if got := reader().InUse(t.Context(), mine); got != tt.after {
-					t.Errorf("after the close: %v", got)
-				}
+				require.Equal(t, reader().InUse(t.Context(), mine), tt.after)
 			})
 		}
 	}

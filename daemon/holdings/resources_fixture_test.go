@@ -65,26 +65,6 @@ func server() map[string]string {
 
 var ten = []tracer.Identity{{PID: 10, Start: 100}}
 
-func TestFixture(t *testing.T) {
-	r := tree(t, server())
-	h := r.Of(t.Context(), ten)
-	if len(h.Unknown) != 0 || len(h.Ports) != 1 || len(h.Locks) != 2 {
-		t.Fatalf("%+v", h)
-	}
-	if p := h.Ports[0]; p.String() != "tcp 127.0.0.1:631" || p.Netns != 42 || p.Holder != ten[0] || p.Addr() != "127.0.0.1" {
-		t.Errorf("%+v", p)
-	}
-	if l := h.Locks[0]; l.Path != "/data/db" || l.Kind != "flock" || !slices.Equal(l.Waiting, []int{77, 78}) {
-		t.Errorf("%+v", l)
-	}
-	if l := h.Locks[1]; l.Path != "/repo/.git/index.lock" || l.Kind != "file" {
-		t.Errorf("%+v", l)
-	}
-	if output, err := r.Output(ten[0]); err != nil || output != "pipe:[9]" {
-		t.Errorf("output %q %v", output, err)
-	}
-}
-
 // TestPrivateNetwork: the host's sockets are found by a reader that has a network
 // namespace of its own, also those that a process in a third one holds.
 func TestPrivateNetwork(t *testing.T) {

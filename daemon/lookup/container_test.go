@@ -162,9 +162,7 @@ func TestNames(t *testing.T) {
 			t.Errorf("%d: %+v", pid, got)
 		}
 	}
-	if got := h.f.Of(999, near); got != near {
-		t.Errorf("gone: %+v", got)
-	}
+	require.Equal(t, h.f.Of(999, near), near)
 }
 
 // TestSpec: what a container was created with, as far as it fits.

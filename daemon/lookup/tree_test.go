@@ -61,32 +61,6 @@ func TestTree(t *testing.T) {
 	w.Do("else", "GET", "/v1/sessions/x/tree", nil).Refused(api.CodeNotFound)
 }
 
-func TestWhy(t *testing.T) {
-	w := daemontest.New(t)
-	s := family(w)
-	d := daemontest.Get[api.Why](w, "user", "/v1/why?ref=102")
-	if d.Process.PID != 102 || d.Session == nil || d.Session.ID != s.ID || d.Parent == nil || d.Parent.PID != 1 || len(d.Edges) != 3 {
-		t.Fatalf("%+v", d)
-	}
-	e := d.Edges[0]
-	if e.Child.PID != 102 || e.Creator.PID != 101 || e.Creator.Alive || e.Creator.Exited == nil || e.Kind != "fork" ||
-		e.Evidence.Kind != "fork" || e.Evidence.Confidence != "strong" || !slices.Equal(e.Creator.Argv, []string{"mid", "-m"}) ||
-		len(e.Reparented) != 1 || e.Reparented[0].To.PID != 1 || e.Time == nil {
-		t.Errorf("%+v creator %+v", e, e.Creator)
-	}
-	w.Do("user", "GET", "/v1/why", nil).Refused(api.CodeBadRequest)
-	w.Do("user", "GET", "/v1/why?ref=x", nil).Refused(api.CodeBadRequest)
-	w.Do("user", "GET", "/v1/why?ref=4000", nil).Refused(api.CodeNotFound)
-	w.Do("away", "GET", "/v1/why?ref=102", nil).Refused(api.CodePIDNamespace)
-	w.Do("else", "GET", "/v1/why?ref=102", nil).Refused(api.CodeDenied)
-	if d := daemontest.Get[api.Why](w, "user", "/v1/why?ref=101"); d.Process.State != "exited" || d.Parent != nil {
-		t.Errorf("dead: %+v", d)
-	}
-	if d := daemontest.Get[api.Why](w, "root", fmt.Sprintf("/v1/why?ref=%d", daemontest.Shell)); d.Session != nil || d.Process.Comm != "lngtest-shell" {
-		t.Errorf("stranger: %+v", d)
-	}
-}
-
 func TestProcess(t *testing.T) {
 	w := daemontest.New(t)
 	family(w)

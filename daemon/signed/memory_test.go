@@ -239,9 +239,7 @@ func TestForgets(t *testing.T) {
 	require.NoError(t, w.carryOut(first))
 	w.pass(api.MaxValidity + remembered)
 	require.NoError(t, w.carryOut(w.sign(w.command().Text(), "ann")))
-	if n := len(w.memory.state.Commands); n != 1 {
-		t.Errorf("%d commands are remembered", n)
-	}
+	require.Equal(t, len(w.memory.state.Commands), 1)
 	w.wall = w.wall.Add(-api.MaxValidity - remembered)
 	w.memory.state.Latest = time.Time{} // as if only the floor were left
 	w.checker.began, w.since = w.wall, uint64(w.monotonic)

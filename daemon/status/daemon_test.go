@@ -164,9 +164,7 @@ func TestCanaryIsHidden(t *testing.T) {
 	w.K.Fork(daemontest.Root, 200, "lngtest-canary")
 	w.Resync(registry.CauseMember)
 	w.K.AllRead()
-	if n := w.Service.Count(); n != 0 {
-		t.Errorf("%d sessions", n)
-	}
+	require.Equal(t, w.Service.Count(), 0)
 	var known, hidden bool
 	err = w.Service.Registry.Read(func(v registry.View) {
 		n, ok := v.Graph().Node(w.K.Proc(200).Identity)

@@ -4,10 +4,8 @@ package status_test
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -73,36 +71,6 @@ func TestMetrics(t *testing.T) {
 		if (a.Status == http.StatusOK) != may {
 			t.Errorf("%s: %d %s", who, a.Status, a.Body)
 		}
-	}
-}
-
-// TestManyScrapes: fifty at once are answered, with few calls of the registry.
-func TestManyScrapes(t *testing.T) {
-	w := daemontest.New(t)
-	w.Session("root", 100, api.NewSession{})
-	w.K.AllRead()
-	var wg sync.WaitGroup
-	failed := make(chan string, 50)
-	for range 50 {
-		wg.Go(func() {
-			c, err := w.Dial("root")
-			if err != nil {
-				failed <- err.Error()
-				return
-			}
-			defer c.Close()
-			fmt.Fprint(c, "GET /metrics HTTP/1.0\r\n\r\n")
-			b, err := io.ReadAll(c)
-			if err != nil || !strings.HasPrefix(string(b), "HTTP/1.0 200") || !strings.Contains(string(b), "lineage_level 4") {
-				failed <- fmt.Sprintf("%v %.200s", err, b)
-			}
-		})
-	}
-	daemontest.Get[api.Status](w, "root", "/v1/status")
-	wg.Wait()
-	close(failed)
-	for f := range failed {
-		t.Error(f)
 	}
 }
 

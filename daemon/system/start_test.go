@@ -64,9 +64,7 @@ func TestStartedApart(t *testing.T) {
 	require.NoError(t, err)
 	var b begun
 	require.NoError(t, json.Unmarshal(text, &b))
-	if b.SID != b.PID {
-		t.Errorf("daemon %d is in the POSIX session of %d", b.PID, b.SID)
-	}
+	require.Equal(t, b.SID, b.PID)
 	for _, to := range b.Files {
 		if to == lock {
 			t.Errorf("the caller's lock is open in the daemon: %q", b.Files)

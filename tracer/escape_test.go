@@ -125,9 +125,7 @@ func testMaxProcessesCountsZombiesOnly(t *testing.T, tr *tracer.Tracer) {
 	nobodyLives(t, tr, id, 3)
 	z.gone()
 	z.wait()
-	if s := settled(t, tr, id); s.Cause != tracer.CauseMaxProcesses {
-		t.Errorf("500 zombies: ended by %q", s.Cause)
-	}
+	require.Equal(t, settled(t, tr, id).Cause, tracer.CauseMaxProcesses)
 }
 
 // The lifetime ends a session at the first event after it, without any request.
@@ -149,31 +147,6 @@ func testMaxLifetime(t *testing.T, tr *tracer.Tracer) {
 		return err == nil && s.Live == 0
 	})
 	settledBy(t, tr, id, tracer.CauseMaxLifetime)
-}
-
-func TestNested(t *testing.T) { onEachSide(t, testNested) }
-
-func testNested(t *testing.T, tr *tracer.Tracer) {
-	w, outer := startIn(t, tr, `exec 3<&0; sh -c 'echo $$; read go <&3; sleep 60 & echo; wait' & wait`)
-	w.goOn()
-	pid := parse(t, w.line())
-	inner, err := tr.Create(tracer.SessionSpec{Root: tracer.Identity{PID: pid}})
-	require.NoError(t, err)
-	w.goOn()
-	w.line()
-	out, _ := tr.Session(outer)
-	i, _ := tr.Session(inner)
-	if i.Parent != outer || i.Live != 2 || out.Live != 3 {
-		t.Errorf("inner of %v has %d live, outer %d", i.Parent, i.Live, out.Live)
-		for _, p := range members(t, tr, outer) {
-			t.Logf("%v %v: session %v, creator %v, parent %v", p.Identity, p.Comm, p.Session, p.Creator, p.Parent)
-		}
-	}
-	require.Equal(t, len(members(t, tr, outer)), 3)
-	require.NoError(t, tr.End(inner, tracer.CauseEnd, 0))
-	settled(t, tr, inner)
-	until(t, "the outer root lives alone", func() bool { out, _ := tr.Session(outer); return out.Live <= 1 })
-	endAll(t, tr, outer, w)
 }
 
 func TestProtected(t *testing.T) { onEachSide(t, testProtected) }

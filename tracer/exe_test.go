@@ -65,12 +65,8 @@ func TestRunsIsNotTheLink(t *testing.T) {
 				if link, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); err != nil || link != trusted {
 					t.Fatalf("it executes %s: %v", link, err)
 				}
-				if r := runs(t, tr, pid, trusted); r != test.trusted {
-					t.Errorf("the file at the path: %+v", r)
-				}
-				if r := runs(t, tr, pid, program); r != test.apart {
-					t.Errorf("its own file: %+v", r)
-				}
+				require.Equal(t, runs(t, tr, pid, trusted), test.trusted)
+				require.Equal(t, runs(t, tr, pid, program), test.apart)
 				tr.Close()
 				tr = tracertest.New(t, other(o))
 				if r := runs(t, tr, pid, trusted); r != test.trusted {

@@ -86,9 +86,7 @@ func testHaltSpares(t *testing.T, tr *tracer.Tracer) {
 			t.Errorf("%d: %v", w.pid(), err)
 		}
 	}
-	if n := refusals(t, tr); n != 0 {
-		t.Errorf("%d agents died", n)
-	}
+	require.Equal(t, refusals(t, tr), 0)
 }
 
 // While a halt is in force an agent dies at its exec, by all of its starters, and takes no session. After it agents live.
@@ -97,9 +95,7 @@ func TestHalt(t *testing.T) { onEachSide(t, testHalt) }
 func testHalt(t *testing.T, tr *tracer.Tracer) {
 	haltAgents(t, tr)
 	haltNow(t, tr, tracer.HaltAll)
-	if h := tr.Halted(); h != (tracer.Halt{Mode: tracer.HaltAll, Since: 7, UID: 1000, Reason: "case 7"}) {
-		t.Errorf("%+v", h)
-	}
+	require.Equal(t, tr.Halted(), (tracer.Halt{Mode: tracer.HaltAll, Since: 7, UID: 1000, Reason: "case 7"}))
 	for range 3 {
 		refused(t, agent(t, agentName, "echo up"))
 	}
@@ -115,9 +111,7 @@ func testHalt(t *testing.T, tr *tracer.Tracer) {
 	if s, err := tr.Session(id); err != nil || s.Live != 1 || s.State != tracer.StateActive {
 		t.Errorf("%+v, %v", s, err)
 	}
-	if n := refusals(t, tr); n != 5 {
-		t.Errorf("%d agents died", n)
-	}
+	require.Equal(t, refusals(t, tr), 5)
 	require.NoError(t, tr.SetHalt(tracer.Halt{}, nil))
 	opened(t, tr, runningAs(t, agentName).pid())
 	if err := tr.SetHalt(tracer.Halt{Reason: strings.Repeat("r", tracer.MaxReason+1)}, nil); err == nil {
@@ -139,9 +133,7 @@ func testDrain(t *testing.T, tr *tracer.Tracer) {
 	if s := opened(t, tr, earlier.pid()); s.State != tracer.StateActive || s.Live != 1 {
 		t.Errorf("%+v", s)
 	}
-	if n := refusals(t, tr); n != 1 {
-		t.Errorf("%d agents died", n)
-	}
+	require.Equal(t, refusals(t, tr), 1)
 }
 
 // All sessions that a halt names end, with what is born meanwhile.
@@ -235,9 +227,7 @@ func testTakeOverHalted(t *testing.T, o tracer.Options) {
 		tr = tracertest.New(t, o)
 		before.Close()
 	}
-	if h := tr.Halted(); h != (tracer.Halt{Mode: tracer.HaltAll, Since: 7, UID: 1000, Reason: "case 7"}) {
-		t.Errorf("%+v", h)
-	}
+	require.Equal(t, tr.Halted(), (tracer.Halt{Mode: tracer.HaltAll, Since: 7, UID: 1000, Reason: "case 7"}))
 	unix.Kill(int(w.pid()), unix.SIGKILL)
 	if out := string(w.rest()); strings.Contains(out, "up") || !strings.Contains(out, "died") {
 		t.Errorf("%q", out)

@@ -112,9 +112,7 @@ func TestGraceWithoutTracer(t *testing.T) {
 	})
 	w.wait()
 	second := tracertest.New(t, tracer.Options{Dir: dir})
-	if s := settled(t, second, id); s.Cause != tracer.CauseRootExit {
-		t.Errorf("cause %v", s.Cause)
-	}
+	require.Equal(t, settled(t, second, id).Cause, tracer.CauseRootExit)
 }
 
 func TestUnload(t *testing.T) {

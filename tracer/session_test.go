@@ -67,9 +67,7 @@ func settled(t testing.TB, tr *tracer.Tracer, id tracer.SessionID) tracer.Sessio
 // settledBy is settled, for a session that must have ended for that cause.
 func settledBy(t testing.TB, tr *tracer.Tracer, id tracer.SessionID, cause tracer.Cause) {
 	t.Helper()
-	if s := settled(t, tr, id); s.Cause != cause {
-		t.Errorf("ended by %v", s.Cause)
-	}
+	require.Equal(t, settled(t, tr, id).Cause, cause)
 }
 
 // endAll ends a session now. Every process of the workload must die of it.

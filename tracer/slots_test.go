@@ -73,7 +73,5 @@ func testSlotsForRoot(t *testing.T, tr *tracer.Tracer) {
 	if _, err := tr.Create(tracer.SessionSpec{Root: tracer.Identity{PID: 1, Start: 1}}); err == nil {
 		t.Error("a session of another process")
 	}
-	if n := tr.Taken(0); n != sessions-forRoot {
-		t.Errorf("%d count as taken", n)
-	}
+	require.Equal(t, tr.Taken(0), sessions-forRoot)
 }

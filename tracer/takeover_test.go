@@ -138,9 +138,7 @@ func TestTakeOverFromDeadRoot(t *testing.T) {
 	second := tracertest.New(t, tracer.Options{Dir: o.Dir})
 	tracertest.NeedsLevel(t, 3, second.Features().Level)
 	w.gone()
-	if s := settled(t, second, id); s.Cause != tracer.CauseRootExit {
-		t.Errorf("cause %v", s.Cause)
-	}
+	require.Equal(t, settled(t, second, id).Cause, tracer.CauseRootExit)
 }
 
 // Processes that fork and exit all the time are handed from one kernel side to the

@@ -75,9 +75,7 @@ func TestShares(t *testing.T) {
 func TestOwner(t *testing.T) {
 	require.Root(t)
 	fs := FS("/proc")
-	if uid := fs.Key(uint32(os.Getpid())).owner(); uid != 0 {
-		t.Errorf("this process: %d", uid)
-	}
+	require.Equal(t, fs.Key(uint32(os.Getpid())).owner(), 0)
 	dir, err := os.MkdirTemp("/tmp", "lngtest")
 	require.NoError(t, err)
 	defer os.RemoveAll(dir)
@@ -95,12 +93,8 @@ func TestOwner(t *testing.T) {
 	if err := unix.Stat(fs.Path(pid, "environ"), &st); err != nil || st.Uid != 0 {
 		t.Errorf("it is dumpable: %d %v", st.Uid, err)
 	}
-	if uid := fs.Key(pid).owner(); uid != 1234 {
-		t.Errorf("a process of a user: %d", uid)
-	}
+	require.Equal(t, fs.Key(pid).owner(), 1234)
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
-	if uid := fs.Key(pid).owner(); uid != unknown {
-		t.Errorf("a process that is gone: %d", uid)
-	}
+	require.Equal(t, fs.Key(pid).owner(), unknown)
 }

@@ -24,10 +24,7 @@ func (x *run) fork(creator, pid uint8) {
 // birthCreator is creator_entry() of birth.h, and the read of its session in enter_child().
 func (x *run) birthCreator() {
 	c, s := x.c, x.s
-	i, found := x.entryOf(c.task)
-	if !found {
-		return // forget() first, then again
-	}
+	i := x.entryOf(c.task)
 	if i == none && s.w.shown && c.side == 1 {
 		if x.carry(c.task, birthCreator) {
 			return
@@ -47,20 +44,23 @@ func (x *run) birthCreator() {
 	}
 }
 
-// birthInsert is insert() in enter_child(). If the other writer was first, it has counted.
+// birthInsert is place() in enter_child(). If the other writer was first, it has counted.
 func (x *run) birthInsert() {
-	c, s, k := x.c, x.s, x.side()
-	child := &s.tasks[c.child]
-	i, found := x.entryOf(c.child)
-	switch {
-	case !found:
-		return
-	case i != none:
+	c, k := x.c, x.side()
+	if i := x.entryOf(c.child); i != none {
 		c.session, c.at = k.entries[i].session, birthDoomed
-	case !x.insert(entry{pid: child.pid, start: c.child, session: c.session, creator: c.task, since: c.child + 1}):
-		c.amid, c.at = true, birthDoomed // no room for it
-	default:
+		return
+	}
+	pid := x.s.tasks[c.child].pid
+	placed, again := x.place(entry{pid: pid, start: c.child, session: c.session, creator: c.task, since: c.child + 1})
+	switch {
+	case again:
+	case placed:
 		c.at = birthCount
+	case k.at(pid) != none:
+		x.bad = "a birth is not refused because its PID is used again"
+	default:
+		c.amid, c.at = true, birthDoomed // no room for it
 	}
 }
 
@@ -158,17 +158,17 @@ func (x *run) birthLimit() {
 // birthRecount is recount() of reaped.h.
 func (x *run) birthRecount() {
 	s, k := x.s, x.side()
-	for t := range k.dead {
-		d := &k.dead[t]
-		if d.mark == tearing && s.tasks[t].stage >= zombie {
-			d.mark = torn
-			s.count(k, d.session, func(p *session) { p.dying-- }, false)
+	for i := range k.entries {
+		e := &k.entries[i]
+		if e.mark == tearing && s.tasks[e.start].stage >= zombie {
+			e.mark = torn
+			s.count(k, e.session, func(p *session) { p.dying-- }, false)
 		}
-		if d.mark == torn && !s.tasks[t].hashed() && !x.off(Recount) {
-			s.count(k, d.session, func(p *session) { p.held-- }, false)
-			*d = corpse{}
+		if e.mark == torn && !s.tasks[e.start].hashed() && !x.off(Recount) {
+			s.count(k, e.session, func(p *session) { p.held-- }, false)
+			*e = entry{}
 		}
-		x.c.amid = x.c.amid || d.mark == counting && !x.off(BeingCounted)
+		x.c.amid = x.c.amid || e.mark == counting && !x.off(BeingCounted)
 	}
 	x.c.at, x.c.forks = birthLimit, 1
 }

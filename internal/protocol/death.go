@@ -1,18 +1,35 @@
 package protocol
 
-// entryOf is entry_of() of death.h: the entry of the task. False: it begins to forget() one that is
-// stale, and this step has to be taken again.
-func (x *run) entryOf(t uint8) (elem uint8, found bool) {
+// entryOf is entered() of death.h, as the programs call it.
+func (x *run) entryOf(t uint8) uint8 {
 	k := x.side()
-	i := k.at(x.s.tasks[t].pid)
-	if i == none || k.entries[i].start == t || x.off(Identity) {
-		return i, true
+	if i := k.at(x.s.tasks[t].pid); x.off(Identity) && i != none && k.entries[i].start != 0 && k.entries[i].mark == absent {
+		return i
 	}
-	if k.entries[i].start == 0 || k.entries[i].start > t && !x.off(OlderEntry) {
-		return none, true // its death is being counted, or it is the one that has this PID now
+	return x.s.entered(k, t)
+}
+
+// place is place() of death.h: an earlier process with the PID makes way first, and then this step has to be taken again.
+func (x *run) place(e entry) (placed, again bool) {
+	k := x.side()
+	i := k.at(e.pid)
+	switch d := &k.entries[i]; {
+	case i == none:
+		return x.insert(e), false
+	case d.start == 0 && x.off(PlaceWaits):
+		d.linked = false
+		return x.insert(e), false
+	case d.start == 0: // it is being counted
+	case d.start == e.start || d.start > e.start && !x.off(OlderEntry):
+		return false, false
+	case d.mark == absent:
+		x.bury(i, true, x.c.at)
+	case x.off(PlaceReaps):
+		return false, false
+	default:
+		x.reap(i, x.c.at) // another process has its PID: it was waited for
 	}
-	x.bury(i, true, x.c.at)
-	return none, false
+	return false, true
 }
 
 // bury begins bury() of death.h, which returns to ret.
@@ -23,29 +40,22 @@ func (x *run) bury(elem uint8, stale bool, ret label) {
 
 // deathLook is on_exit() of death.h, up to die().
 func (x *run) deathLook() {
-	k := x.side()
-	i := k.at(x.s.tasks[x.c.task].pid)
-	switch {
-	case i == none || k.entries[i].start == 0:
+	i := x.entryOf(x.c.task)
+	if i == none {
 		x.leave()
-	case k.entries[i].start == x.c.task || x.off(Identity):
-		if x.off(ExitCounted) && k.entries[i].flags&flagRoot != 0 {
-			x.s.w.told = true
-		}
-		x.bury(i, false, deathEnd)
-	default:
-		x.bury(i, true, deathEnd)
+		return
 	}
+	if x.off(ExitCounted) && x.side().entries[i].flags&flagRoot != 0 {
+		x.s.w.told = true
+	}
+	x.bury(i, false, deathEnd)
 }
-
-// deathEnd is the end of on_exit().
-func (x *run) deathEnd() { x.leave() }
 
 // burySeize is the swap of the start in seize() of arbiter.h: only one caller succeeds.
 func (x *run) burySeize() {
 	c := x.c
 	e := &x.side().entries[c.elem]
-	if e.start != c.start && !x.off(Seize) || e.start == 0 && !x.off(Seize) {
+	if !e.of(c.start) && !x.off(Seize) {
 		x.buried()
 		return
 	}
@@ -54,26 +64,20 @@ func (x *run) burySeize() {
 	c.met = c.met || c.after == openGone
 }
 
-// buryTake is take_out() in seize(), and insert_dead() in remember().
+// buryTake is the mark in the session's word in seize().
 func (x *run) buryTake() {
-	c, k := x.c, x.side()
-	e := &k.entries[c.elem]
+	c := x.c
+	e := &x.side().entries[c.elem]
 	c.took, c.last = e.session, e.flags
-	if !x.off(Seize) {
-		e.session = 0
-	}
-	c.at = buryErase
-	if c.took == 0 {
-		return
-	}
-	if c.stale || k.dead[c.start].mark != absent { // or carry_dead() was first, and has counted it
-		c.left, c.at = true, buryLive
-		return
-	}
-	k.dead[c.start] = corpse{mark: tearing, session: c.took}
-	c.at = buryDying
-	if x.off(DyingFirst) {
+	e.taken = !x.off(MarkSession)
+	c.left = c.stale
+	switch {
+	case c.took == 0:
+		c.at = buryErase
+	case c.stale || x.off(DyingFirst):
 		c.at = buryLive
+	default:
+		c.at = buryDying
 	}
 }
 
@@ -103,10 +107,14 @@ func (x *run) buryLive() {
 	}
 }
 
-// buryErase is erase(), and what the death of a root or an owner makes due.
+// buryErase is the mark of a dead member, or erase() of who is none, and what the death of a root or an owner makes due.
 func (x *run) buryErase() {
 	c, k := x.c, x.side()
-	k.entries[c.elem] = entry{session: k.entries[c.elem].session} // the memory stays as it is
+	if e := &k.entries[c.elem]; c.stale || c.took == 0 {
+		*e = entry{session: e.session, taken: e.taken} // the memory stays as it is
+	} else {
+		e.start, e.mark = c.start, tearing
+	}
 	if c.last&(flagRoot|flagOwner) != 0 {
 		if c.last&flagOwner != 0 || k.rootCounts(c.took, c.start, x.off(MidPass)) && !x.off(RootCounts) {
 			k.w.due = true
@@ -142,7 +150,7 @@ func (x *run) buried() {
 // notifyLook is on_notify() of reparent.h, up to die(): the second writer of a death.
 func (x *run) notifyLook() {
 	k := x.side()
-	if i := k.at(x.s.tasks[x.c.task].pid); i != none && k.entries[i].start == x.c.task {
+	if i := x.s.entered(k, x.c.task); i != none {
 		x.bury(i, false, notifyTorn)
 		return
 	}
@@ -151,42 +159,42 @@ func (x *run) notifyLook() {
 
 // notifyTorn is torn_down() of reaped.h, after which leave() makes a zombie of the task.
 func (x *run) notifyTorn() {
-	if k := x.side(); k.dead[x.c.task].mark == tearing {
-		k.dead[x.c.task].mark = torn
-		x.c.took, x.c.at = k.dead[x.c.task].session, notifyCount
+	k := x.side()
+	if i := x.s.dead(k, x.c.task); i != none && k.entries[i].mark == tearing {
+		k.entries[i].mark = torn
+		x.c.took, x.c.at = k.entries[i].session, tornDown
 		return
 	}
 	x.leave()
 }
 
-// notifyCount is chain_count(TORN_DOWN).
-func (x *run) notifyCount() {
+// tornDown is chain_count(TORN_DOWN).
+func (x *run) tornDown() {
 	x.s.count(x.side(), x.c.took, func(p *session) { p.dying-- }, false)
-	x.leave()
+	x.back(x.c.ret)
 }
 
 // freeLook is on_free() of reaped.h.
 func (x *run) freeLook() {
-	if x.side().dead[x.c.task].mark == absent {
-		x.leave()
+	if i := x.s.dead(x.side(), x.c.task); i != none {
+		x.reap(i, idle)
 		return
 	}
-	x.settleDead(x.c.task, idle)
+	x.leave()
 }
 
-// settleDead begins settle_dead() or reaped() of reaped.h for one dead task, and returns to ret.
-func (x *run) settleDead(t uint8, ret label) {
-	c, k, p := x.c, x.side(), &x.s.tasks[t]
-	c.child, c.ret = t, ret
-	d := &k.dead[t]
-	switch torndown := p.stage >= zombie || x.off(TornDown); {
-	case d.mark == tearing && torndown:
-		c.took, c.at = d.session, deadTorn
-		d.mark = torn
-	case d.mark == torn && !p.hashed():
+// reap begins reaped() of reaped.h for a dead task, or torn_down() alone for one that is a zombie, and returns to ret.
+func (x *run) reap(elem uint8, ret label) {
+	c, e := x.c, &x.side().entries[elem]
+	c.elem, c.start, c.after = elem, e.start, ret
+	switch p := &x.s.tasks[e.start]; {
+	case e.mark == tearing && (p.stage >= zombie || x.off(TornDown)):
+		c.took, c.at = e.session, deadTorn
+		e.mark = torn
+	case e.mark == torn && !p.hashed():
 		c.at = deadCollect
 	default:
-		x.back(ret)
+		x.buried()
 	}
 }
 
@@ -194,28 +202,36 @@ func (x *run) settleDead(t uint8, ret label) {
 func (x *run) deadTorn() {
 	c := x.c
 	x.s.count(x.side(), c.took, func(p *session) { p.dying-- }, false)
-	if !x.s.tasks[c.child].hashed() {
+	if !x.s.tasks[c.start].hashed() {
 		c.at = deadCollect
 		return
 	}
-	x.back(c.ret)
+	x.buried()
 }
 
 // deadCollect is collect() of arbiter.h.
 func (x *run) deadCollect() {
 	c := x.c
-	d := &x.side().dead[c.child]
-	if d.mark != torn {
-		x.back(c.ret)
+	e := &x.side().entries[c.elem]
+	if e.start != c.start || e.mark != torn {
+		x.buried()
 		return
 	}
-	c.took, c.at = d.session, deadReaped
-	*d = corpse{mark: counting}
+	c.took, c.at = e.session, deadReaped
+	e.start, e.mark, e.session = 0, counting, 0
 }
 
-// deadReaped is chain_count(REAPED), and collected() of arbiter.h.
+// deadReaped is chain_count(REAPED).
 func (x *run) deadReaped() {
 	x.s.count(x.side(), x.c.took, func(p *session) { p.held-- }, false)
-	x.side().dead[x.c.child] = corpse{}
-	x.back(x.c.ret)
+	x.c.at = deadErase
+}
+
+// deadErase is collected() of arbiter.h, which deletes what has the PID.
+func (x *run) deadErase() {
+	k := x.side()
+	if i := k.at(x.s.tasks[x.c.start].pid); i != none {
+		k.entries[i] = entry{session: k.entries[i].session, taken: k.entries[i].taken}
+	}
+	x.buried()
 }

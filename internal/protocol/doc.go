@@ -14,7 +14,8 @@
 // Creating a record, until it is nested, is one step, with the entry of its owner, and so is copying all records
 // in a take-over. An adoption enters an outsider in one step. Threads, /proc, the daemon's graph, deadlines
 // and brokered work do not exist. One session has a limit of processes, and all its dead are checked in one step.
-// A halt's agents are those whose rule needs nothing but the name. In bpf/ an exec also reads the flag before it opens a
+// A
+// process that takes a PID waits for the program that deletes the entry before it as long as that takes. A halt's agents are those whose rule needs nothing but the name. In bpf/ an exec also reads the flag before it opens a
 // session, and an agent that is its session's root ends that by its exit.
 // A stop of another signal that comes while a program stops or continues the task counts as ours.
 // Memory is sequentially consistent: every access that the programs order is a full barrier there. Levels below 3 have the arbiter of level 4, not that of claims.h.

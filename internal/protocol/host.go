@@ -156,8 +156,8 @@ func (h *Host) Processes() (all []Process) {
 		if i := h.s.entered(k, t); i != none {
 			e := &k.entries[i]
 			out.Session, out.Protected, out.Root = int(e.session), e.flags&flagProtected != 0, e.flags&flagRoot != 0
-		} else if d := &k.dead[t]; d.mark != absent {
-			out.Session = int(d.session)
+		} else if i := h.s.dead(k, t); i != none {
+			out.Session = int(k.entries[i].session)
 		}
 		all = append(all, out)
 	}

@@ -121,7 +121,7 @@ func (m *Config) complete(s *State, k *side) string {
 func (s *State) entries(k *side, side uint8) string {
 	for i := range k.entries {
 		e := &k.entries[i]
-		if !e.linked || e.start == 0 || e.session == 0 || s.swapping(side, uint8(i)) {
+		if !e.linked || e.start == 0 || e.mark != absent || e.session == 0 || s.swapping(side, uint8(i)) {
 			continue
 		}
 		switch {
@@ -205,7 +205,7 @@ func (m *Config) agentsOnce(s *State, k *side) string {
 // opens: a CPU is opening this session.
 func (s *State) opens(id uint8) bool {
 	for i := range s.cpus {
-		if c := &s.cpus[i]; (c.at >= openRecord && c.at <= openLeave || c.after == openGone) && c.session == id {
+		if c := &s.cpus[i]; (c.at >= openRecord && c.at <= openLeave || c.after >= openRecord && c.after <= openLeave) && c.session == id {
 			return true
 		}
 	}
@@ -233,8 +233,9 @@ func (m *Config) quiet(s *State) string {
 		}
 	}
 	for i := range k.entries {
-		if e := &k.entries[i]; e.linked && e.start > 0 && s.tasks[e.start].stage >= zombie {
-			return fmt.Sprintf("the map of processes holds the entry of a live member: task %d is %v", e.start, s.tasks[e.start].stage)
+		e := &k.entries[i]
+		if g := s.tasks[e.start].stage; e.linked && (g >= zombie && e.mark == absent && e.start > 0 || g == gone && m.Times[skip] == 0) {
+			return fmt.Sprintf("the map of processes holds the entry of a live member, or of a dead one until it is reaped: task %d is %v", e.start, g)
 		}
 	}
 	if bad := m.stops(s, k); bad != "" {
@@ -303,17 +304,15 @@ func (s *State) wasDissolved(t uint8) bool {
 // recount is what the counts of a session have to be.
 func (s *State) recount(k *side, id uint8) (live, dying, unreaped int8) {
 	for i := range k.entries {
-		if e := &k.entries[i]; e.linked && e.start > 0 && e.session > 0 && s.within(k, e.session, id) {
-			live++
-		}
-	}
-	for t := range k.dead {
-		d := &k.dead[t]
-		if d.mark == absent || !s.within(k, d.session, id) {
+		e := &k.entries[i]
+		if !e.linked || e.start == 0 || e.session == 0 || !s.within(k, e.session, id) {
 			continue
 		}
-		unreaped++
-		if d.mark == tearing {
+		if e.mark == absent {
+			live++
+			continue
+		}
+		if unreaped++; e.mark == tearing {
 			dying++
 		}
 	}

@@ -28,9 +28,20 @@ func (x *run) insert(e entry) bool {
 	return false
 }
 
+// of: the word of the start is that of the task, which is alive.
+func (e *entry) of(t uint8) bool { return e.start == t && e.mark == absent }
+
 // entered is entered() of death.h: the element of the task, or none.
 func (s *State) entered(k *side, t uint8) uint8 {
-	if i := k.at(s.tasks[t].pid); i != none && k.entries[i].start == t {
+	if i := k.at(s.tasks[t].pid); i != none && k.entries[i].of(t) {
+		return i
+	}
+	return none
+}
+
+// dead is dead_at() of reaped.h: the element of a dead task that was not counted as reaped, or none.
+func (s *State) dead(k *side, t uint8) uint8 {
+	if i := k.at(s.tasks[t].pid); i != none && k.entries[i].start == t && k.entries[i].mark != absent {
 		return i
 	}
 	return none
@@ -143,7 +154,7 @@ func (s *State) orphaned(k *side, p *session) bool {
 
 // remembered: a side has the dead task.
 func (s *State) remembered(t uint8) bool {
-	return s.sides[0].dead[t].mark != absent || s.sides[1].dead[t].mark != absent
+	return s.dead(&s.sides[0], t) != none || s.dead(&s.sides[1], t) != none
 }
 
 // beginEnd is begin_end() of session.h. An end that is not asked for follows from a death.
@@ -189,7 +200,7 @@ func (x *run) moveCount() {
 func (x *run) moveSwap() {
 	c := x.c
 	e := &x.side().entries[c.elem]
-	if e.session != c.from {
+	if e.session != c.from || e.taken {
 		c.at = moveUndo
 		return
 	}
@@ -204,7 +215,7 @@ func (x *run) moveSwap() {
 func (x *run) moveCompare() {
 	c := x.c
 	c.at = moveLeave
-	if start := x.side().entries[c.elem].start; start != c.start && (start != 0 || c.from == 0 || x.off(GiveBack)) {
+	if e := &x.side().entries[c.elem]; !e.of(c.start) && (e.start != 0 || c.from == 0 || x.off(GiveBack)) {
 		c.at = moveBack
 	}
 }
@@ -214,7 +225,7 @@ func (x *run) moveBack() {
 	c := x.c
 	e := &x.side().entries[c.elem]
 	c.at = moveLeave
-	if e.session == c.to {
+	if e.session == c.to && !e.taken {
 		e.session = c.from
 		c.at = moveUndo
 	}

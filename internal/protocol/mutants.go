@@ -42,7 +42,6 @@ const (
 	BirthFirst
 	RootOfRecord
 	LastExec
-	RootAlone
 	Recount
 	HeldOnce
 	CountApart
@@ -64,4 +63,7 @@ const (
 	BeingCounted
 	RootCounts
 	MidPass
+	PlaceReaps
+	PlaceWaits
+	MarkSession
 )

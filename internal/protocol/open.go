@@ -11,10 +11,7 @@ func (x *run) execAgent() {
 		x.goOn()
 		return
 	}
-	i, found := x.entryOf(c.task)
-	if !found {
-		return
-	}
+	i := x.entryOf(c.task)
 	c.from = 0
 	if i != none {
 		e := &k.entries[i]
@@ -114,10 +111,10 @@ func (x *run) openRecord() {
 		x.back(c.ret)
 		return
 	}
-	i, found := x.entryOf(c.child)
-	if !found {
+	if x.enterOwner() {
 		return
 	}
+	i := x.entryOf(c.child)
 	parent := uint8(0)
 	if i != none && c.flags&sessionKept == 0 {
 		parent = k.entries[i].session
@@ -136,7 +133,6 @@ func (x *run) openRecord() {
 	k.sessions[id] = session{present: true, parent: parent, root: c.child, owner: c.owner, state: active, flags: c.flags, created: s.w.born}
 	s.truths[id] = truth{root: c.child, owner: c.owner, outlasts: c.flags&sessionOutlasts != 0, kept: c.flags&sessionKept != 0}
 	s.mayJoin(c.child, id, c.flags&(sessionAgent|sessionKept) != 0)
-	x.enterOwner()
 	switch {
 	case parent != 0:
 		c.to, c.at = parent, openNest
@@ -147,17 +143,18 @@ func (x *run) openRecord() {
 	}
 }
 
-// enterOwner is the entry of the owner in create_in(), also if it is in no session.
-func (x *run) enterOwner() {
+// enterOwner is enter_owner() of verbs.h, also if it is in no session. True: this step has to be taken again.
+func (x *run) enterOwner() (again bool) {
 	s, k, owner := x.s, x.side(), x.c.owner
 	if owner == 0 {
-		return
+		return false
 	}
 	if i := s.entered(k, owner); i != none {
 		k.entries[i].flags |= flagOwner
-		return
+		return false
 	}
-	x.insert(entry{pid: s.tasks[owner].pid, start: owner, since: s.w.born, flags: flagOwner})
+	_, again = x.place(entry{pid: s.tasks[owner].pid, start: owner, since: s.w.born, flags: flagOwner})
+	return again
 }
 
 // isNew is is_new() of verbs.h.
@@ -184,10 +181,7 @@ func (x *run) openNested() {
 // openEnter is entry_of() in enter_root() of open.h, and the swap in reassign().
 func (x *run) openEnter() {
 	c, k := x.c, x.side()
-	i, found := x.entryOf(c.child)
-	if !found {
-		return
-	}
+	i := x.entryOf(c.child)
 	parent := k.sessions[c.session].parent
 	switch {
 	case i == none:
@@ -205,16 +199,15 @@ func (x *run) openCompare() {
 	c, k := x.c, x.side()
 	e := &k.entries[c.elem]
 	parent := k.sessions[c.session].parent
-	gives := e.start != c.child && (e.start != 0 || parent == 0 || x.off(GiveBack))
-	if gives && e.session == c.session {
+	gives := !e.of(c.child) && (e.start != 0 || parent == 0 || x.off(GiveBack))
+	if gives && e.session == c.session && !e.taken {
 		e.session = parent
 		x.openFailed()
 		return
 	}
-	if e.start == c.child {
+	if e.of(c.child) {
 		e.flags |= flagRoot
-	}
-	if e.start != c.child {
+	} else {
 		k.w.due, x.s.w.told = true, true
 	}
 	c.at = openCount
@@ -237,11 +230,13 @@ func (x *run) openJoin() {
 func (x *run) openInsert() {
 	c, s, k := x.c, x.s, x.side()
 	e := entry{pid: s.tasks[c.child].pid, start: c.child, session: c.session, since: s.w.born, flags: flagRoot}
-	if !x.insert(e) {
+	switch placed, again := x.place(e); {
+	case again:
+	case placed:
+		c.elem, c.at = k.at(e.pid), openAlive
+	default:
 		c.at = openLeave
-		return
 	}
-	c.elem, c.at = k.at(e.pid), openAlive
 }
 
 // openAlive is the look at signal->live in enter(): the exit hook or this sees the other.
@@ -258,7 +253,7 @@ func (x *run) openAlive() {
 // root forked meanwhile.
 func (x *run) openGone() {
 	alone := x.c.met && x.side().sessions[x.c.session].forks == 0
-	if x.c.met = false; x.off(RootStands) || alone && !x.off(RootAlone) {
+	if x.c.met = false; x.off(RootStands) || alone {
 		x.openFailed()
 		return
 	}
@@ -295,10 +290,7 @@ func (x *run) opened() {
 // keepLook is hand_over() of open.h, up to move().
 func (x *run) keepLook() {
 	c, k := x.c, x.side()
-	i, found := x.entryOf(c.child)
-	if !found {
-		return
-	}
+	i := x.entryOf(c.child)
 	from := c.from
 	if i == none || !k.sessions[from].present || k.sessions[from].root == c.child {
 		x.openFailed()

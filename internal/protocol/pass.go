@@ -75,7 +75,7 @@ func (x *run) alive(t uint8) bool { return x.s.tasks[t].alive() }
 
 func (x *run) hashed(t uint8) bool { return x.s.tasks[t].hashed() }
 
-func (x *run) isDead(t uint8) bool { return x.side().dead[t].mark != absent }
+func (x *run) isDead(t uint8) bool { return x.s.dead(x.side(), t) != none }
 
 // judge is judge() of judge.h. True: it writes a state later, without a swap.
 func (x *run) judge(id uint8) bool {

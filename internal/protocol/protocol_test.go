@@ -186,7 +186,6 @@ var precautions = []struct {
 	{OlderEntry, 0, &keeps, "an entry that is younger than the process that is looked for is not stale"},
 	{GiveBack, 0, &keeps, "only the entry of a living process is given back after a swap"},
 	{RootStands, 0, &creates, "a session whose root was entered, and forked, is not taken back"},
-	{RootAlone, 0, &twice, "a session of a root that has exited without a fork is taken back"},
 	{BirthFirst, 0, &inside, "no session is opened over a process whose birth is under way"},
 	{RootOfRecord, 0, &room, "an exec asks the record of its session for the root, not its entry"},
 	{HeldOnce, 0, &full, "a death does not change the count that the limit is compared with"},
@@ -210,6 +209,9 @@ var precautions = []struct {
 	{MidPass, 0, &freed, "also if a pass in between saw it"},
 	{BeingCounted, 0, &unwaited, "a limit waits for the count of a process that was waited for"},
 	{LastExec, 0, &heirs, "a take-over compares execs, not names"},
+	{PlaceReaps, 0, &reuse, "a birth counts the dead process that had its PID as reaped"},
+	{PlaceWaits, 0, &reuse, "it waits for the delete of what had its PID"},
+	{MarkSession, 0, &keeps, "a death marks the session that it reads"},
 }
 
 // outside says why a trap is not one of the machine's.

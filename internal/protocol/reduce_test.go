@@ -92,7 +92,7 @@ func (m *Config) mayExec(s *State, t uint8) bool {
 
 // concerned: another program has the task in a register, perhaps.
 func (s *State) concerned(t uint8) bool {
-	return slices.ContainsFunc(s.cpus, func(c cpu) bool { return c.at != idle && (c.child == t || c.elem == t) })
+	return slices.ContainsFunc(s.cpus, func(c cpu) bool { return c.at != idle && (c.child == t || c.elem == t || c.to == t || c.start == t) })
 }
 
 // outside: the task has no entry, and will not get one.
@@ -133,6 +133,8 @@ func (m *Config) tidy(s *State) {
 		for e := range all {
 			if !all[e].linked && pointers&(1<<e) == 0 {
 				all[e] = entry{}
+			} else if d := all[e]; d.linked && d.mark != absent {
+				all[e] = entry{linked: true, pid: d.pid, start: d.start, mark: d.mark, session: d.session, taken: true}
 			}
 		}
 		if pointers <= 1 {

@@ -54,7 +54,6 @@ func (s *State) place(m *Config, mem []byte) int {
 		k, first := &s.sides[i], at
 		k.w = unsafe.SliceData(part[sideWords](mem, &at, 1))
 		k.entries = part[entry](mem, &at, m.Entries+1)
-		k.dead = part[corpse](mem, &at, m.Tasks+1)
 		k.sessions = part[session](mem, &at, m.Sessions+1)
 		if mem != nil {
 			k.mem = mem[first:at]
@@ -153,7 +152,6 @@ type side struct {
 	mem      []byte
 	w        *sideWords
 	entries  []entry
-	dead     []corpse
 	sessions []session
 }
 
@@ -168,8 +166,10 @@ type sideWords struct {
 type entry struct {
 	linked  bool
 	pid     uint8
-	start   uint8 // 0: its death is being counted
+	start   uint8 // 0: its death, or that it was reaped, is being counted
+	mark    mark
 	session uint8
+	taken   bool // in the word of the session: a death has read it
 	creator uint8
 	since   uint8 // tasks born before it was entered
 	flags   uint8
@@ -183,12 +183,7 @@ const (
 	flagStopped
 )
 
-// corpse is an element of `dead`.
-type corpse struct {
-	mark    mark
-	session uint8
-}
-
+// mark is what the start of an entry says besides, if its process is dead.
 type mark uint8
 
 const (

@@ -21,11 +21,12 @@ const (
 	buryErase
 	notifyLook
 	notifyTorn
-	notifyCount
+	tornDown
 	freeLook
 	deadTorn
 	deadCollect
 	deadReaped
+	deadErase
 	moveCount
 	moveSwap
 	moveCompare
@@ -94,7 +95,6 @@ const (
 	lateVisit
 	deadVisit
 	deadFound
-	deadTornOnly
 	takeOverHide
 	takeOverPublish
 	labels
@@ -124,7 +124,7 @@ const (
 	inMove  = rElem | rStart | rFrom | rTo | rRet
 	inOpen  = rChild | rSession | rRet
 	inWalk  = rMoved | rMet
-	inCarry = rElem | rSession | rFlags | rFrom | rRet
+	inCarry = rTo | rSession | rFlags | rFrom | rRet
 )
 
 // stepRow is a step: the registers that are read, its name in a counterexample, and what it does.
@@ -149,19 +149,20 @@ func init() {
 		{birthLimit, inBirth | rMoved | rTo | rRet, "compares the counts with the limit", x.birthLimit},
 		{birthRecount, inBirth | rMoved | rTo | rRet, "checks all of the dead", x.birthRecount},
 		{deathLook, 0, "looks for its entry", x.deathLook},
-		{deathEnd, 0, "has counted the death", x.deathEnd},
+		{deathEnd, 0, "has counted the death", x.leave},
 		{burySeize, inBury, "swaps the start of an entry for 0", x.burySeize},
-		{buryTake, inBury, "takes its session, and remembers the dead", x.buryTake},
+		{buryTake, inBury, "takes its session", x.buryTake},
 		{buryDying, adds | inBury, "raises dying", x.buryDying},
 		{buryLive, adds | inBury, "lowers live", x.buryLive},
-		{buryErase, inBury, "deletes the entry", x.buryErase},
+		{buryErase, inBury, "marks the entry as a dead one's, or deletes it", x.buryErase},
 		{notifyLook, 0, "is torn down, and looks for its entry", x.notifyLook},
-		{notifyTorn, 0, "notes in dead that it is torn down", x.notifyTorn},
-		{notifyCount, adds | rTook, "lowers dying", x.notifyCount},
-		{freeLook, 0, "looks for the freed task in dead", x.freeLook},
-		{deadTorn, adds | rChild | rTook | rRet, "lowers dying", x.deadTorn},
-		{deadCollect, rChild | rRet, "takes the reaped task from dead", x.deadCollect},
-		{deadReaped, rChild | rTook | rRet, "counts it as reaped", x.deadReaped},
+		{notifyTorn, 0, "notes that it is torn down", x.notifyTorn},
+		{tornDown, adds | rTook | rRet, "lowers dying", x.tornDown},
+		{freeLook, 0, "looks for the entry of the freed task", x.freeLook},
+		{deadTorn, adds | inBury, "lowers dying", x.deadTorn},
+		{deadCollect, inBury, "swaps the start of a reaped task's entry", x.deadCollect},
+		{deadReaped, adds | inBury, "counts it as reaped", x.deadReaped},
+		{deadErase, inBury, "deletes what has its PID", x.deadErase},
 		{moveCount, adds | inMove, "raises live of the new session", x.moveCount},
 		{moveSwap, inMove, "swaps the entry's session", x.moveSwap},
 		{moveCompare, inMove, "compares the entry's start", x.moveCompare},
@@ -223,7 +224,6 @@ func init() {
 		{lateVisit, 0, "looks whether a task became an agent in between", x.lateVisit},
 		{deadVisit, 0, "looks for a task among the old dead", x.deadVisit},
 		{deadFound, adds | rChild | rTook | rStatus, "counts a dead task", x.deadFound},
-		{deadTornOnly, adds | rTook, "lowers dying", x.deadTornOnly},
 		{takeOverHide, 0, "lets go of the old processes", x.takeOverHide},
 		{takeOverPublish, 0, "publishes its pins, and detaches the old side", x.takeOverPublish},
 	})

@@ -67,11 +67,7 @@ func (x *run) carryVisit() {
 	if !more {
 		return
 	}
-	i, found := x.entryOf(t)
-	if !found {
-		c.walk = t
-		return
-	}
+	i := x.entryOf(t)
 	if i == none {
 		x.carry(t, carryAlive)
 		return
@@ -98,7 +94,7 @@ func (x *run) carry(t uint8, ret label) bool {
 	if e.session == 0 && e.flags&flagOwner == 0 || e.session != 0 && !x.side().sessions[e.session].present {
 		return false
 	}
-	c.elem, c.session, c.flags, c.from, c.ret, c.at = t, e.session, e.flags, i, ret, carryCount
+	c.to, c.session, c.flags, c.from, c.ret, c.at = t, e.session, e.flags, i, ret, carryCount
 	return true
 }
 
@@ -111,17 +107,18 @@ func (x *run) carryCount() {
 // carryInsert is the insert in carry().
 func (x *run) carryInsert() {
 	c, s := x.c, x.s
-	t := c.elem
+	t := c.to
 	e := s.sides[0].entries[c.from]
-	e.pid, e.start, e.session, e.flags = s.tasks[t].pid, t, c.session, c.flags
 	if e.since == 0 {
 		e.since = s.w.born
 	}
-	if !x.insert(e) {
+	switch placed, again := x.place(entry{pid: s.tasks[t].pid, start: t, session: c.session, creator: e.creator, since: e.since, flags: c.flags}); {
+	case again:
+	case placed:
+		c.at = c.ret
+	default:
 		c.at = carryUndo
-		return
 	}
-	c.at = c.ret
 }
 
 // carryUndo is chain_count_cold(LEFT) in carry().
@@ -218,14 +215,14 @@ func (x *run) lateVisit() {
 
 // deadVisit is carry_dead() of verbs.h for one dead task.
 func (x *run) deadVisit() {
-	c, s, k := x.c, x.s, x.side()
-	t, more := x.walk(func(t uint8) bool { return s.sides[0].dead[t].mark != absent })
+	c, s := x.c, x.s
+	t, more := x.walk(func(t uint8) bool { return s.dead(&s.sides[0], t) != none })
 	if !more {
 		c.at = takeOverHide
 		return
 	}
-	if old := s.sides[0].dead[t]; old.mark != absent && k.dead[t].mark == absent {
-		k.dead[t] = corpse{mark: tearing, session: old.session}
+	old := s.sides[0].entries[s.dead(&s.sides[0], t)]
+	if x.insert(entry{pid: old.pid, start: t, mark: tearing, session: old.session, taken: true}) {
 		c.child, c.took, c.status = t, old.session, status(old.mark)
 		c.at = deadFound
 	}
@@ -236,16 +233,10 @@ func (x *run) deadFound() {
 	c, k := x.c, x.side()
 	x.s.count(k, c.took, (*session).mourn, false)
 	c.at = deadVisit
-	if d := &k.dead[c.child]; mark(c.status) != tearing && d.mark == tearing {
-		d.mark = torn
-		c.at, c.ret = deadTornOnly, deadVisit
+	if i := x.s.dead(k, c.child); i != none && mark(c.status) != tearing && k.entries[i].mark == tearing {
+		k.entries[i].mark = torn
+		c.at, c.ret = tornDown, deadVisit
 	}
-}
-
-// deadTornOnly is chain_count(TORN_DOWN).
-func (x *run) deadTornOnly() {
-	x.s.count(x.side(), x.c.took, func(p *session) { p.dying-- }, false)
-	x.c.at = deadVisit
 }
 
 // takeOverHide lets go of the old processes.

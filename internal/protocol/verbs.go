@@ -128,13 +128,12 @@ func (x *run) protectLook() {
 		x.rest()
 		return
 	}
-	i, found := x.entryOf(c.child)
-	if !found {
-		return
-	}
+	i := x.entryOf(c.child)
 	if i == none {
-		x.insert(entry{pid: s.tasks[c.child].pid, start: c.child, since: s.w.born, flags: flagProtected})
-		c.at = protectAlive
+		e := entry{pid: s.tasks[c.child].pid, start: c.child, since: s.w.born, flags: flagProtected}
+		if _, again := x.place(e); !again {
+			c.at = protectAlive
+		}
 		return
 	} else if i != none && (k.entries[i].session == 0 || x.off(ProtectMember)) {
 		k.entries[i].flags |= flagProtected
@@ -186,11 +185,7 @@ func (x *run) adoptVisit() {
 	if !more {
 		return
 	}
-	i, found := x.entryOf(t)
-	if !found {
-		c.walk = t
-		return
-	}
+	i := x.entryOf(t)
 	up := s.entered(k, s.parent(t))
 	if up == none || k.entries[up].session != c.session || s.condemned(k, c.session) {
 		return
@@ -198,8 +193,13 @@ func (x *run) adoptVisit() {
 	e := entry{pid: s.tasks[t].pid, start: t, session: c.session, creator: s.parent(t), since: s.w.born}
 	switch {
 	case i == none:
-		s.mayJoin(t, c.session, false)
-		if c.moved = x.insert(e); c.moved {
+		placed, again := x.place(e)
+		if again {
+			c.walk = t
+			return
+		}
+		if c.moved = placed; placed {
+			s.mayJoin(t, c.session, false)
 			s.count(k, c.session, (*session).join, false)
 		}
 	case k.entries[i].session == 0 && k.entries[i].flags&flagProtected == 0:
@@ -232,7 +232,7 @@ func (x *run) settleVisit() {
 		c.child, c.forks, c.walk, c.at = 0, k.sessions[c.session].forks, 1, settleMeet
 		return
 	}
-	x.settleDead(t, settleVisit)
+	x.reap(x.s.dead(k, t), settleVisit)
 }
 
 // settleMeet is is_member() of verbs.h for one task: meet_all().
@@ -246,7 +246,7 @@ func (x *run) settleMeet() {
 	if i := k.at(s.tasks[t].pid); i != none {
 		e := &k.entries[i]
 		c.amid = c.amid || e.start == 0
-		c.met = c.met || e.start == t && e.session != 0 && s.within(k, e.session, c.session)
+		c.met = c.met || e.of(t) && e.session != 0 && s.within(k, e.session, c.session)
 	}
 }
 
@@ -305,8 +305,8 @@ func (x *run) releaseHand() {
 	c, k := x.c, x.side()
 	p := &k.sessions[c.session]
 	if t, more := x.walk(x.isDead); more {
-		if d := &k.dead[t]; p.parent > 0 && d.mark != absent && d.session == c.session && !x.off(HandDead) {
-			d.session = p.parent
+		if e := &k.entries[x.s.dead(k, t)]; p.parent > 0 && e.session == c.session && !x.off(HandDead) {
+			e.session = p.parent
 			p.held--
 		}
 		return
@@ -331,11 +331,7 @@ func (x *run) reconcileVisit() {
 		x.rest()
 		return
 	}
-	i, found := x.entryOf(t)
-	if !found {
-		c.walk = t
-		return
-	}
+	i := x.entryOf(t)
 	up := s.entered(k, s.parent(t))
 	if i != none || up == none || k.entries[up].session == 0 || t < k.entries[up].since && !x.off(Narrow) {
 		return
@@ -343,7 +339,10 @@ func (x *run) reconcileVisit() {
 	if c.session, c.child = x.sessionAt(k.entries[up].session, t), t; c.session == 0 {
 		return
 	}
-	if x.insert(entry{pid: s.tasks[t].pid, start: t, session: c.session, creator: k.entries[up].start, since: t + 1}) {
+	placed, again := x.place(entry{pid: s.tasks[t].pid, start: t, session: c.session, creator: k.entries[up].start, since: t + 1})
+	if again {
+		c.walk = t
+	} else if placed {
 		c.at = reconcileCount
 	}
 }

@@ -55,7 +55,8 @@ static __always_inline int adopt(struct task_struct *leader, u64 from, u64 sessi
 		.creator = *creator,
 		.evidence = evidence,
 	};
-	struct entry *e = entry_of(tgid, n.start);
+	struct entry *e = entered(tgid, n.start);
+	long err;
 
 	if (leader->flags & PF_KTHREAD || chain_condemned(session))
 		return 0;
@@ -76,13 +77,13 @@ static __always_inline int adopt(struct task_struct *leader, u64 from, u64 sessi
 		find_exe(&n.exe, leader);
 		/* Counted first: its death may come right after the insert. */
 		chain_count_cold(session, JOINED);
-		if (insert(tgid, &n)) {
+		err = place(tgid, &n);
+		if (err) {
 			chain_count_cold(session, LEFT);
-			/* The fork hook may have been faster. */
-			return entered(tgid, n.start) ? 0 : -ENOSPC;
+			/* The fork hook may have been faster, or it is dead. */
+			return err == -EEXIST ? 0 : -ENOSPC;
 		}
-		e = bpf_map_lookup_elem(&processes, &tgid);
-		if (e && !leader->signal->live.counter) {
+		if (!leader->signal->live.counter) {
 			forget(tgid, n.start);
 			return 0;
 		}
@@ -125,8 +126,8 @@ __noinline bool descends(u64 session)
 		above = BPF_CORE_READ(t, tgid);
 		if (above <= 1)
 			return false;
-		e = bpf_map_lookup_elem(&processes, &above);
-		if (e && e->session == session && e->start == BPF_CORE_READ(t, start_boottime))
+		e = entered(above, BPF_CORE_READ(t, start_boottime));
+		if (e && e->session == session)
 			return true;
 	}
 	return false;
@@ -147,7 +148,7 @@ static __always_inline struct entry *adopt_creator(struct task_struct *leader)
 		return NULL;
 	identify(&parent, leader->real_parent->group_leader);
 	adopt(leader, 0, session, &parent, EVIDENCE(EVIDENCE_ADOPTED, SOURCE_PARENT));
-	return entry_of(tgid, leader->start_boottime);
+	return entered(tgid, leader->start_boottime);
 }
 
 #endif

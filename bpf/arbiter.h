@@ -11,14 +11,14 @@
 
 /*
  * Take the entry for its burial, and read its session. Only one caller succeeds; it
- * deletes the entry, and then calls let_go().
+ * marks or deletes the entry, and then calls let_go().
  */
 static __always_inline bool seize(const struct identity *id, struct entry *e, u64 *session)
 {
 	if (!swap(&e->start, id->start, 0))
 		return false;
 	/* A move between sessions swaps this word too. */
-	*session = take_out(&e->session);
+	*session = __sync_fetch_and_or(&e->session, SESSION_DEAD);
 	return true;
 }
 
@@ -26,37 +26,23 @@ static __always_inline void let_go(const struct identity *id)
 {
 }
 
-/* Remember a dead process until it is reaped. At first it is being torn down. */
-static __always_inline bool remember(const struct identity *id, u64 session)
-{
-	struct dead_entry d = { .mark = id->start << 1 | 1, .session = session };
-
-	return !insert_dead(id, &d);
-}
-
 /* Its memory, files and ports are gone: note it, once. */
-static __always_inline bool end_dying(const struct identity *id, struct dead_entry *d)
+static __always_inline bool end_dying(const struct identity *id, struct entry *e)
 {
-	return swap(&d->mark, id->start << 1 | 1, id->start << 1);
+	return swap(&e->start, ENTRY_DEAD | ENTRY_TEARING | id->start, ENTRY_DEAD | id->start);
 }
 
 /*
- * Take a process that is torn down and reaped, once; get its session. It stays in `dead`
+ * Take a process that is torn down and reaped, once; get its session. The entry stays
  * until it is counted: a limit of processes asks whether one is being counted.
  */
-static __always_inline bool collect(const struct identity *id, struct dead_entry *d, u64 *session)
+static __always_inline bool collect(const struct identity *id, struct entry *e, u64 *session)
 {
-	if (!swap(&d->mark, id->start << 1, MARK_COUNTING))
+	if (!swap(&e->start, ENTRY_DEAD | id->start, ENTRY_DEAD))
 		return false;
-	*session = take_out(&d->session); /* release() may be swapping it */
+	/* release() may be swapping it. */
+	*session = __sync_lock_test_and_set(&e->session, SESSION_DEAD) & ~SESSION_DEAD;
 	return true;
-}
-
-/* Nobody else erases it before. */
-static __always_inline void collected(const struct identity *id, struct dead_entry *d)
-{
-	WRITE_ONCE(d->mark, 0);
-	erase_dead(id);
 }
 
 /*

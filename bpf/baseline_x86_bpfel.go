@@ -61,12 +61,6 @@ type BaselineCtl struct {
 	Name         [64]uint8
 }
 
-type BaselineDeadEntry struct {
-	_       structs.HostLayout
-	Mark    uint64
-	Session uint64
-}
-
 type BaselineElderLayout struct {
 	_        structs.HostLayout
 	Present  uint32
@@ -187,8 +181,7 @@ type BaselineShared struct {
 	_           structs.HostLayout
 	Due         uint64
 	DueBoot     uint64
-	Recounted   uint64
-	MadeRoom    uint64
+	Recount     uint64
 	Filter      uint64
 	Adopting    uint64
 	Taken       int64
@@ -248,8 +241,6 @@ const (
 	BaselineMapClasses         = "classes"
 	BaselineMapClients         = "clients"
 	BaselineMapCounters        = "counters"
-	BaselineMapDead            = "dead"
-	BaselineMapDying           = "dying"
 	BaselineMapElder           = "elder"
 	BaselineMapEvents          = "events"
 	BaselineMapFreeSlots       = "free_slots"
@@ -413,8 +404,6 @@ type BaselineMapSpecs struct {
 	Classes    *ebpf.MapSpec `ebpf:"classes"`
 	Clients    *ebpf.MapSpec `ebpf:"clients"`
 	Counters   *ebpf.MapSpec `ebpf:"counters"`
-	Dead       *ebpf.MapSpec `ebpf:"dead"`
-	Dying      *ebpf.MapSpec `ebpf:"dying"`
 	Elder      *ebpf.MapSpec `ebpf:"elder"`
 	Events     *ebpf.MapSpec `ebpf:"events"`
 	FreeSlots  *ebpf.MapSpec `ebpf:"free_slots"`
@@ -464,8 +453,6 @@ type BaselineMaps struct {
 	Classes    *ebpf.Map `ebpf:"classes"`
 	Clients    *ebpf.Map `ebpf:"clients"`
 	Counters   *ebpf.Map `ebpf:"counters"`
-	Dead       *ebpf.Map `ebpf:"dead"`
-	Dying      *ebpf.Map `ebpf:"dying"`
 	Elder      *ebpf.Map `ebpf:"elder"`
 	Events     *ebpf.Map `ebpf:"events"`
 	FreeSlots  *ebpf.Map `ebpf:"free_slots"`
@@ -488,8 +475,6 @@ func (m *BaselineMaps) Close() error {
 		m.Classes,
 		m.Clients,
 		m.Counters,
-		m.Dead,
-		m.Dying,
 		m.Elder,
 		m.Events,
 		m.FreeSlots,

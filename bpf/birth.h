@@ -16,7 +16,7 @@ static __always_inline struct entry *creator_entry(struct task_struct *creator)
 	struct task_struct *leader = creator->group_leader;
 	u32 tgid = creator->tgid;
 	u64 start = leader->start_boottime;
-	struct entry *e = entry_of(tgid, start), *made;
+	struct entry *e = entered(tgid, start), *made;
 
 	if (e && e->session)
 		return e;
@@ -36,10 +36,11 @@ __noinline int follow(u32 tgid, u64 start, u64 from, u64 to)
 }
 
 /*
- * Enter the child of a member, and return its session. False: it could not be entered.
- * The writer that enters it also reports it: the other one may have been skipped.
+ * Enter the child of a member, and get its session; -errno if it could not be entered.
+ * The writer that enters it also reports it: the other one may have been skipped. If the
+ * place of an earlier process is taken, another program is about to delete that entry.
  */
-static __always_inline bool enter_child(struct entry *creator, u32 creator_tgid,
+static __always_inline long enter_child(struct entry *creator, u32 creator_tgid,
 					struct task_struct *child, u64 cgroup, u64 *session)
 {
 	u32 tgid = child->tgid;
@@ -58,16 +59,16 @@ static __always_inline bool enter_child(struct entry *creator, u32 creator_tgid,
 	n.creator.tgid = creator_tgid;
 	err = insert(tgid, &n);
 	if (err) {
-		e = entry_of(tgid, n.start);
+		e = entered(tgid, n.start);
 		if (e) {
 			*session = e->session; /* the other writer was first, and counted */
-			return true;
+			return 0;
 		}
-		err = insert(tgid, &n);
-		if (err) {
-			count(COUNT_ENTER_FAILED);
-			return false;
-		}
+		err = place(tgid, &n);
+	}
+	if (err) {
+		count(COUNT_ENTER_FAILED);
+		return err;
 	}
 	chain_count(n.session, BORN);
 	now = READ_ONCE(creator->session);
@@ -75,7 +76,7 @@ static __always_inline bool enter_child(struct entry *creator, u32 creator_tgid,
 		n.session = now;
 	emit_birth(child, tgid, &n, cgroup, n.since);
 	*session = n.session;
-	return true;
+	return 0;
 }
 
 static __always_inline bool above_limit(struct session *s, s64 limit)
@@ -92,11 +93,11 @@ static __always_inline bool above_limit(struct session *s, s64 limit)
  */
 static __always_inline void ask_for_pass(struct ctl *c)
 {
-	u64 now = bpf_ktime_get_ns(), last = READ_ONCE(control.recounted);
+	u64 now = bpf_ktime_get_ns();
 
-	if (STATE(READ_ONCE(c->status)) != STATE_ACTIVE || now - last < RECOUNT_NS)
+	if (STATE(READ_ONCE(c->status)) != STATE_ACTIVE || now < READ_ONCE(control.recount))
 		return;
-	WRITE_ONCE(control.recounted, now);
+	WRITE_ONCE(control.recount, now + RECOUNT_NS);
 	emit_session(c->id, STATE_ACTIVE, CAUSE_MAX_PROCESSES);
 }
 #endif
@@ -195,6 +196,7 @@ static __always_inline void on_fork(struct task_struct *creator, struct task_str
 	u32 tgid = creator->tgid;
 	struct entry *c;
 	u64 session;
+	long err;
 
 	if (child->pid != child->tgid)
 		return;
@@ -207,7 +209,10 @@ static __always_inline void on_fork(struct task_struct *creator, struct task_str
 		if (!bpf_map_lookup_elem(&processes, &child_tgid))
 			count(COUNT_MISSED_BIRTH);
 	}
-	if (!enter_child(c, tgid, child, cgroup_of(child), &session) || doomed(session))
+	err = enter_child(c, tgid, child, cgroup_of(child), &session);
+	if (err == -EEXIST && !condemned(READ_ONCE(c->session))) /* the daemon enters it */
+		note_unentered(READ_ONCE(c->session));
+	else if (err || doomed(session))
 		kill_newborn(c, child);
 	else if (paused(session))
 		stop_newborn(c, child);

@@ -7,21 +7,13 @@
 #ifndef LINEAGE_CLAIMS_H
 #define LINEAGE_CLAIMS_H
 
-/* Processes whose entry is being buried or moved now. No caller waits for a claim. */
+/* Processes whose entry is being changed now. No caller waits for a claim. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 4096);
 	__type(key, struct identity);
 	__type(value, u32);
 } claims SEC(".maps");
-
-/* The dead whose memory, files and ports may not be gone yet. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 32768);
-	__type(key, struct identity);
-	__type(value, u32);
-} dying SEC(".maps");
 
 /* True for one caller, until it lets go. */
 static __always_inline bool claim(const struct identity *id)
@@ -52,13 +44,11 @@ static __always_inline bool let_go(const struct identity *id)
 /* Under the claim the entry stays: only the holder deletes it. */
 static __always_inline struct entry *claimed(const struct identity *id)
 {
-	u32 tgid = id->tgid;
-	struct entry *e = bpf_map_lookup_elem(&processes, &tgid);
+	struct entry *e = entered(id->tgid, id->start);
 
-	if (e && e->start == id->start)
-		return e;
-	let_go(id);
-	return NULL;
+	if (!e)
+		let_go(id);
+	return e;
 }
 
 /*
@@ -83,35 +73,31 @@ static __always_inline bool seize(const struct identity *id, struct entry *seen,
 	return true;
 }
 
-static __always_inline bool remember(const struct identity *id, u64 session)
+static __always_inline bool end_dying(const struct identity *id, struct entry *e)
 {
-	struct dead_entry d = { .mark = id->start << 1 | 1, .session = session };
-	u32 one = 1;
+	bool ends;
 
-	if (insert_dead(id, &d))
+	if (!(e->start & ENTRY_TEARING) || !claim(id))
 		return false;
-	if (!bpf_map_update_elem(&dying, id, &one, BPF_NOEXIST))
-		return true;
-	erase_dead(id);
-	return false;
+	e = dead_at(id);
+	ends = e && e->start & ENTRY_TEARING;
+	if (ends)
+		e->start = ENTRY_DEAD | id->start;
+	let_go(id);
+	return ends;
 }
 
-static __always_inline bool end_dying(const struct identity *id, struct dead_entry *d)
+static __always_inline bool collect(const struct identity *id, struct entry *e, u64 *session)
 {
-	if (bpf_map_delete_elem(&dying, id))
+	if (!claim(id))
 		return false;
-	d->mark = id->start << 1; /* for a kernel side that takes over */
+	e = dead_at(id);
+	if (!e || e->start & ENTRY_TEARING) {
+		let_go(id);
+		return false;
+	}
+	*session = e->session & ~SESSION_DEAD;
 	return true;
-}
-
-static __always_inline bool collect(const struct identity *id, struct dead_entry *d, u64 *session)
-{
-	*session = d->session;
-	return !erase_dead(id);
-}
-
-static __always_inline void collected(const struct identity *id, struct dead_entry *d)
-{
 }
 
 int forget(u32 tgid, u64 start);

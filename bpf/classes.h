@@ -86,24 +86,37 @@ static __always_inline long erase(u32 tgid)
 	return err;
 }
 
-static __always_inline long insert_dead(const struct identity *id, const struct dead_entry *d)
+/* Delete an element that no other program may delete or replace. */
+static __always_inline void drop(u32 tgid, struct entry *e)
 {
-	long err;
-
-	occupy(id->tgid);
-	err = bpf_map_update_elem(&dead, id, d, BPF_NOEXIST);
-	if (err)
-		vacate(id->tgid);
-	return err;
+	if (!erase(tgid))
+		return;
+	count(COUNT_DELETE_FAILED);
+	e->session = 0;
+	WRITE_ONCE(e->start, START_COUNTED);
 }
 
-static __always_inline long erase_dead(const struct identity *id)
+/* The entry of a living process. */
+static __always_inline struct entry *entered(u32 tgid, u64 start)
 {
-	long err = bpf_map_delete_elem(&dead, id);
+	struct entry *e = entry_at(tgid);
 
-	if (!err)
-		vacate(id->tgid);
-	return err;
+	return e && e->start == start ? e : NULL;
+}
+
+static __always_inline bool alive(const struct identity *id)
+{
+	return entered(id->tgid, id->start);
+}
+
+/* The entry of a dead process that was not counted as reaped yet. */
+static __always_inline struct entry *dead_at(const struct identity *id)
+{
+	u32 tgid = id->tgid;
+	u64 dead = ENTRY_DEAD | ENTRY_TEARING | id->start;
+	struct entry *e = bpf_map_lookup_elem(&processes, &tgid);
+
+	return e && (e->start | ENTRY_TEARING) == dead ? e : NULL;
 }
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Death: a process whose last thread is in do_exit leaves `processes`, stays in `dead`
- * until its PID is free, and is counted once, by the first program that sees it.
+ * Death: the entry of a process whose last thread is in do_exit is marked, and stays until
+ * its PID is free. The death is counted once, by the first program that sees it.
  */
 #ifndef LINEAGE_DEATH_H
 #define LINEAGE_DEATH_H
@@ -9,12 +9,6 @@
 #include "killer.h"
 #include "reaped.h"
 #include <bpf/bpf_core_read.h>
-
-enum burial {
-	STALE, /* not kept in `dead` */
-	ZOMBIE,
-	ZOMBIE_MAKE_ROOM, /* the caller can afford a walk over `dead` */
-};
 
 /*
  * Does the death of a root change what a pass would find? Not if the sessions of which it
@@ -42,36 +36,24 @@ __noinline bool root_counts(u64 id, u32 tgid, u64 start)
 	return !found; /* it was moved out of its session */
 }
 
-/* Count the death of the entry and remove it. False: another caller did. */
-static __always_inline bool bury(u32 tgid, struct entry *e, u64 start, enum burial how)
+/* Count the death of the entry, and mark or remove it. False: another caller did. */
+static __always_inline bool bury(u32 tgid, struct entry *e, u64 start, bool keep)
 {
 	struct identity id = { .start = start, .tgid = tgid };
-	bool keep = how != STALE;
 	u64 session;
 	u32 flags;
 
 	if (!seize(&id, e, &session))
 		return false;
 	flags = e->flags;
-	if (session) {
-		/* No more are dead than PIDs exist, but each stays a grace period longer. */
-		if (keep && !remember(&id, session)) {
-			if (how == ZOMBIE_MAKE_ROOM)
-				make_room();
-			/* Another CPU may have made room just now. */
-			keep = how == ZOMBIE_MAKE_ROOM && remember(&id, session);
-			if (!keep)
-				count(COUNT_DEAD_FAILED);
-		}
-		if (keep)
-			chain_count(session, DIED);
-		else
+	if (session && keep) {
+		chain_count(session, DIED);
+		e->session = session | SESSION_DEAD; /* baseline: a member until it is counted */
+		WRITE_ONCE(e->start, ENTRY_DEAD | ENTRY_TEARING | start);
+	} else {
+		if (session)
 			chain_count(session, LEFT);
-	}
-	if (erase(tgid)) {
-		count(COUNT_DELETE_FAILED);
-		e->session = 0;
-		WRITE_ONCE(e->start, START_COUNTED);
+		drop(tgid, e);
 	}
 	let_go(&id);
 	if (flags & FLAG_SIGNALLED)
@@ -86,49 +68,58 @@ static __always_inline bool bury(u32 tgid, struct entry *e, u64 start, enum buri
 }
 
 /*
- * Bury an entry that is stale, or whose process died before it was entered. It is not
- * kept in `dead`. Returns 1 if it was there. Global, as it is rare: the verifier checks
+ * Bury an entry that is stale, or whose process died before it was entered: it is
+ * removed. Returns 1 if it was there. Global, as it is rare: the verifier checks
  * it once, and not at each look-up of an entry.
  */
 __noinline int forget(u32 tgid, u64 start)
 {
 	struct entry *e = bpf_map_lookup_elem(&processes, &tgid);
 
-	return e && e->start == start && start && bury(tgid, e, start, STALE);
+	return e && e->start == start && start && bury(tgid, e, start, false);
 }
 
 /*
- * The entry of a process. One of an earlier process with this PID is removed. A verb may
- * hold a task that has died since: then the entry may be a later process's.
+ * Remove the entry of an earlier process with this PID. If that one is dead, it was waited
+ * for: it is counted as reaped here and now, and a free hook that comes later finds
+ * another start. Else its death was missed. A verb may hold a task that has died since: then
+ * the entry may be its own, or a later process's, and 0 is returned. A start of 0 or
+ * ENTRY_DEAD is being counted, and the element is about to be deleted.
  */
-static __always_inline struct entry *entry_of(u32 tgid, u64 start)
+__noinline int make_way(u32 tgid, u64 start)
 {
-	struct entry *e = entry_at(tgid);
+	struct entry *e = bpf_map_lookup_elem(&processes, &tgid);
+	struct identity id = { .tgid = tgid };
+	u64 word;
 
-	if (!e || e->start == start)
-		return e;
-	/* 0: its death is being counted at this moment. */
-	if (e->start && e->start < start) {
+	if (!e)
+		return 1;
+	word = READ_ONCE(e->start);
+	id.start = word & (ENTRY_TEARING - 1);
+	if (id.start >= start)
+		return 0;
+	if (id.start && !(word & ENTRY_DEAD)) {
 		count(COUNT_STALE);
-		forget(tgid, e->start);
+		forget(tgid, word);
+	} else if (id.start) {
+		e = dead_at(&id); /* again: the element may have been another process's */
+		if (e)
+			reaped(&id, e);
 	}
-	return NULL;
+	return 1;
 }
 
-/* The same, but nothing is removed. */
-static __always_inline struct entry *entered(u32 tgid, u64 start)
+/* How often the place of an earlier process is tried: for some microseconds. */
+#define TRIES 32
+
+/* Insert an entry, in the place of an earlier process with this PID. -errno. */
+static __always_inline long place(u32 tgid, const struct entry *n)
 {
-	struct entry *e = bpf_map_lookup_elem(&processes, &tgid);
+	long err = insert(tgid, n);
 
-	return e && e->start == start ? e : NULL;
-}
-
-static __always_inline bool alive(const struct identity *id)
-{
-	u32 tgid = id->tgid;
-	struct entry *e = bpf_map_lookup_elem(&processes, &tgid);
-
-	return e && e->start == id->start;
+	for (int i = 0; i < TRIES && err == -EEXIST && make_way(tgid, n->start); i++)
+		err = insert(tgid, n);
+	return err;
 }
 
 /*
@@ -181,13 +172,13 @@ static __always_inline void tell_exit(struct event_exit *e, struct task_struct *
 }
 
 /* Count and report the death of an entered process; t is one of its tasks. */
-static __always_inline void die(struct task_struct *t, u32 tgid, struct entry *e, enum burial how)
+static __always_inline void die(struct task_struct *t, u32 tgid, struct entry *e)
 {
 	struct event_exit *x;
 	struct entry n = *e;
 
 	if (!n.session) {
-		bury(tgid, e, n.start, how);
+		bury(tgid, e, n.start, true);
 		return;
 	}
 	if (n.flags & FLAG_CLIENT)
@@ -209,14 +200,14 @@ static __always_inline void die(struct task_struct *t, u32 tgid, struct entry *e
 			goto unreported;
 	}
 	tell_exit(x, t, &n, tgid);
-	if (bury(tgid, e, n.start, how))
+	if (bury(tgid, e, n.start, true))
 		bpf_ringbuf_submit(x, wakeup(n.flags & FLAG_ROOT));
 	else
 		bpf_ringbuf_discard(x, BPF_RB_NO_WAKEUP);
 	return;
 unreported:
 	lost();
-	bury(tgid, e, n.start, how);
+	bury(tgid, e, n.start, true);
 }
 
 /*
@@ -234,13 +225,11 @@ static __always_inline void on_exit(struct task_struct *t)
 	e = entry_at(tgid);
 	if (!e)
 		return;
-	start = e->start;
-	if (start == t->group_leader->start_boottime) {
-		die(t, tgid, e, ZOMBIE_MAKE_ROOM);
-	} else if (start) {
-		count(COUNT_STALE);
-		forget(tgid, start);
-	}
+	start = t->group_leader->start_boottime;
+	if (e->start == start)
+		die(t, tgid, e);
+	else
+		make_way(tgid, start);
 }
 
 #endif

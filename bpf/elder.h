@@ -54,9 +54,9 @@ static __always_inline struct entry *carry(struct task_struct *leader, u32 tgid,
 		return NULL;
 	/* Counted first: its death may come right after the insert. */
 	chain_count_cold(n.session, JOINED);
-	if (insert(tgid, &n))
+	if (place(tgid, &n))
 		chain_count_cold(n.session, LEFT);
-	return entry_of(tgid, start);
+	return entered(tgid, start);
 }
 
 /* Move a process that was carried before an exec in the elder opened a session for it. */

@@ -127,7 +127,7 @@ static __always_inline void on_exec(struct task_struct *t, struct linux_binprm *
 		looks |= LOOK_NAMES;
 	if (looks && opens(t, looks, comm))
 		become_agent();
-	e = entry_of(tgid, t->group_leader->start_boottime);
+	e = entered(tgid, t->group_leader->start_boottime);
 	if (!e)
 		return;
 	identify_executed(&e->exe, bprm);

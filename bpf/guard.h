@@ -45,27 +45,25 @@ __noinline u64 guard_of(u64 id)
 }
 
 /*
- * Is the process outside of that session? Not known, so no: of a dead process, whose
- * entry is gone; of one that its fork hook has not entered yet; and of a member's child
- * without an entry, whose birth was missed.
+ * Is the process outside of that session? Not known, so no: of a dead process; of one
+ * that its fork hook has not entered yet; and of a member's child without an entry,
+ * whose birth was missed.
  */
 static __always_inline bool is_outside(struct task_struct *t, u64 guard)
 {
 	struct task_struct *leader = t->group_leader, *parent;
-	u32 tgid = t->tgid, above;
-	struct entry *e = entry_at(tgid);
+	struct entry *e = entered(t->tgid, leader->start_boottime);
 	u64 id;
 
-	if (e && e->start == leader->start_boottime) {
+	if (e) {
 		id = READ_ONCE(e->session);
 		return !id || (session_of(id) && !chain_has(id, guard));
 	}
 	if (t->signal->live.counter <= 0 || is_new(t))
 		return false;
 	parent = t->real_parent->group_leader;
-	above = parent->tgid;
-	e = entry_at(above);
-	return !e || e->start != parent->start_boottime || !chain_has(e->session, guard);
+	e = entered(parent->tgid, parent->start_boottime);
+	return !e || !chain_has(e->session, guard);
 }
 
 static __always_inline void report_crossing(const struct entry *e, u32 tgid, u64 id, int sig,
@@ -74,7 +72,6 @@ static __always_inline void report_crossing(const struct entry *e, u32 tgid, u64
 	u64 now = bpf_ktime_get_boot_ns();
 	struct event_crossing *x;
 	struct entry *other;
-	u32 pid = to->tgid;
 
 	count(refused ? COUNT_SIGNAL_REFUSED : COUNT_SIGNAL_OUTSIDE);
 	if (!within_limit(id, now)) {
@@ -88,8 +85,8 @@ static __always_inline void report_crossing(const struct entry *e, u32 tgid, u64
 	}
 	header_at(&x->h, now, EVENT_CROSSING, tgid, e->start, id, e->flags);
 	identify(&x->to, to->group_leader);
-	other = entry_at(pid);
-	x->session = other && other->start == x->to.start ? other->session : 0;
+	other = entered(x->to.tgid, x->to.start);
+	x->session = other ? other->session : 0;
 	x->signal = sig;
 	x->refused = refused;
 	x->pad = 0;
@@ -106,11 +103,11 @@ static __attribute__((noinline)) int leaves(int sig, struct task_struct *to, boo
 {
 	struct task_struct *self = (void *)bpf_get_current_task();
 	u32 tgid = current_tgid();
-	struct entry *e = entry_at(tgid);
+	struct entry *e = entered(tgid, current_start());
 	u64 id, guard;
 
 	to = plain(to);
-	if (!e || e->start != current_start())
+	if (!e)
 		return 0;
 	id = READ_ONCE(e->session);
 	guard = guard_of(id);

@@ -26,6 +26,17 @@
  */
 #define START_COUNTED 1
 
+/*
+ * A dead member's entry stays until it is reaped. Its start has ENTRY_DEAD, with
+ * ENTRY_TEARING while its memory, files and ports may not be gone. It is ENTRY_DEAD alone
+ * while a program counts the process as reaped; that program then deletes the element. Its
+ * session has SESSION_DEAD, from before its death is counted: no move swaps it any more
+ * (baseline: after it, as a claim keeps moves out).
+ */
+#define ENTRY_DEAD (1ULL << 63)
+#define ENTRY_TEARING (1ULL << 62)
+#define SESSION_DEAD (1ULL << 63)
+
 /* The least exit code of a program that a signal has ended: it may have caught that. */
 #define CODE_INTERRUPTED 128
 
@@ -97,9 +108,9 @@ struct file_id {
  * A process that was entered, by tgid. The tgid is unique from birth to group death,
  * and survives an exec from a thread, which task storage does not.
  *
- * start also decides who counts the death: the program that swaps it for 0 does, and
- * deletes the element (baseline: claims.h). A late writer's element may hold another
- * process by then, but never again one with this start.
+ * start also decides who counts the death: the program that swaps it for 0 (baseline:
+ * claims.h). A late writer's element may hold another process by then, but never again
+ * one with this start.
  */
 struct entry {
 	u64 start;
@@ -109,18 +120,6 @@ struct entry {
 	u32 flags;
 	u32 evidence;
 	struct file_id exe; /* by the exec hook; as it was found if no exec was seen */
-};
-
-/*
- * A dead process that its parent has not reaped yet. mark is start << 1, with the low
- * bit set while its memory, files and ports are being torn down. Except in the baseline
- * object it is swapped, for the same reason as start above; whoever has swapped it for
- * MARK_COUNTING counts the process as reaped, stores 0, and erases it.
- */
-#define MARK_COUNTING 2
-struct dead_entry {
-	u64 mark;
-	u64 session;
 };
 
 /* What is ours: a map by its id, or an inode of the pins by device and number. */
@@ -265,8 +264,7 @@ struct halt {
 struct shared {
 	u64 due;
 	u64 due_boot; /* earliest max_lifetime that ends, boottime ns; 0: none */
-	u64 recounted; /* CLOCK_MONOTONIC ns of the last search for reaped processes */
-	u64 made_room; /* CLOCK_MONOTONIC ns of the end of the last search for room in `dead` */
+	u64 recount; /* CLOCK_MONOTONIC ns from which on reaped processes may be searched for again */
 	u64 filter; /* session that the snapshot is limited to, 0: all */
 	u64 adopting; /* session whose root's descendants are being entered; 0: none */
 	s64 taken; /* slots that are not in free_slots: a queue has no count */
@@ -494,7 +492,6 @@ enum counter {
 	COUNT_SEQ, /* events emitted or tried */
 	COUNT_LOST, /* of these, the ring had no room for */
 	COUNT_ENTER_FAILED, /* a member's child could not be entered */
-	COUNT_DEAD_FAILED, /* a dead member could not be remembered */
 	COUNT_STALE, /* an entry of an earlier process with the PID */
 	COUNT_MISSED_BIRTH, /* the first writer of a birth was skipped */
 	COUNT_MISSED_DEATH, /* the first writer of a death was skipped */

@@ -45,32 +45,31 @@ const (
 	LineageCounterCOUNT_SEQ              LineageCounter = 0
 	LineageCounterCOUNT_LOST             LineageCounter = 1
 	LineageCounterCOUNT_ENTER_FAILED     LineageCounter = 2
-	LineageCounterCOUNT_DEAD_FAILED      LineageCounter = 3
-	LineageCounterCOUNT_STALE            LineageCounter = 4
-	LineageCounterCOUNT_MISSED_BIRTH     LineageCounter = 5
-	LineageCounterCOUNT_MISSED_DEATH     LineageCounter = 6
-	LineageCounterCOUNT_RECONCILED       LineageCounter = 7
-	LineageCounterCOUNT_SIGNAL_FAILED    LineageCounter = 8
-	LineageCounterCOUNT_SIGNAL_BUSY      LineageCounter = 9
-	LineageCounterCOUNT_NEWBORN_KILLED   LineageCounter = 10
-	LineageCounterCOUNT_NEWBORN_UNKILLED LineageCounter = 11
-	LineageCounterCOUNT_READ_FAILED      LineageCounter = 12
-	LineageCounterCOUNT_DRIFT            LineageCounter = 13
-	LineageCounterCOUNT_DEPTH            LineageCounter = 14
-	LineageCounterCOUNT_DELETE_FAILED    LineageCounter = 15
-	LineageCounterCOUNT_AGENT_REFUSED    LineageCounter = 16
-	LineageCounterCOUNT_FORK_REFUSED     LineageCounter = 17
-	LineageCounterCOUNT_SELF_DENIED      LineageCounter = 18
-	LineageCounterCOUNT_NO_SESSION       LineageCounter = 19
-	LineageCounterCOUNT_LISTEN_FAILED    LineageCounter = 20
-	LineageCounterCOUNT_LISTEN_LIMITED   LineageCounter = 21
-	LineageCounterCOUNT_SENDER_FAILED    LineageCounter = 22
-	LineageCounterCOUNT_STOP_LIMITED     LineageCounter = 23
-	LineageCounterCOUNT_AGENT_HALTED     LineageCounter = 24
-	LineageCounterCOUNT_SIGNAL_OUTSIDE   LineageCounter = 25
-	LineageCounterCOUNT_SIGNAL_REFUSED   LineageCounter = 26
-	LineageCounterCOUNT_CROSSING_LIMITED LineageCounter = 27
-	LineageCounterCOUNT_MAX              LineageCounter = 28
+	LineageCounterCOUNT_STALE            LineageCounter = 3
+	LineageCounterCOUNT_MISSED_BIRTH     LineageCounter = 4
+	LineageCounterCOUNT_MISSED_DEATH     LineageCounter = 5
+	LineageCounterCOUNT_RECONCILED       LineageCounter = 6
+	LineageCounterCOUNT_SIGNAL_FAILED    LineageCounter = 7
+	LineageCounterCOUNT_SIGNAL_BUSY      LineageCounter = 8
+	LineageCounterCOUNT_NEWBORN_KILLED   LineageCounter = 9
+	LineageCounterCOUNT_NEWBORN_UNKILLED LineageCounter = 10
+	LineageCounterCOUNT_READ_FAILED      LineageCounter = 11
+	LineageCounterCOUNT_DRIFT            LineageCounter = 12
+	LineageCounterCOUNT_DEPTH            LineageCounter = 13
+	LineageCounterCOUNT_DELETE_FAILED    LineageCounter = 14
+	LineageCounterCOUNT_AGENT_REFUSED    LineageCounter = 15
+	LineageCounterCOUNT_FORK_REFUSED     LineageCounter = 16
+	LineageCounterCOUNT_SELF_DENIED      LineageCounter = 17
+	LineageCounterCOUNT_NO_SESSION       LineageCounter = 18
+	LineageCounterCOUNT_LISTEN_FAILED    LineageCounter = 19
+	LineageCounterCOUNT_LISTEN_LIMITED   LineageCounter = 20
+	LineageCounterCOUNT_SENDER_FAILED    LineageCounter = 21
+	LineageCounterCOUNT_STOP_LIMITED     LineageCounter = 22
+	LineageCounterCOUNT_AGENT_HALTED     LineageCounter = 23
+	LineageCounterCOUNT_SIGNAL_OUTSIDE   LineageCounter = 24
+	LineageCounterCOUNT_SIGNAL_REFUSED   LineageCounter = 25
+	LineageCounterCOUNT_CROSSING_LIMITED LineageCounter = 26
+	LineageCounterCOUNT_MAX              LineageCounter = 27
 )
 
 type LineageCtl struct {
@@ -93,12 +92,6 @@ type LineageCtl struct {
 	Nested       uint32
 	Unentered    uint32
 	Name         [64]uint8
-}
-
-type LineageDeadEntry struct {
-	_       structs.HostLayout
-	Mark    uint64
-	Session uint64
 }
 
 type LineageElderLayout struct {
@@ -377,8 +370,7 @@ type LineageShared struct {
 	_           structs.HostLayout
 	Due         uint64
 	DueBoot     uint64
-	Recounted   uint64
-	MadeRoom    uint64
+	Recount     uint64
 	Filter      uint64
 	Adopting    uint64
 	Taken       int64
@@ -455,7 +447,6 @@ const (
 	LineageMapClasses         = "classes"
 	LineageMapClients         = "clients"
 	LineageMapCounters        = "counters"
-	LineageMapDead            = "dead"
 	LineageMapElder           = "elder"
 	LineageMapEvents          = "events"
 	LineageMapFreeSlots       = "free_slots"
@@ -617,7 +608,6 @@ type LineageMapSpecs struct {
 	Classes    *ebpf.MapSpec `ebpf:"classes"`
 	Clients    *ebpf.MapSpec `ebpf:"clients"`
 	Counters   *ebpf.MapSpec `ebpf:"counters"`
-	Dead       *ebpf.MapSpec `ebpf:"dead"`
 	Elder      *ebpf.MapSpec `ebpf:"elder"`
 	Events     *ebpf.MapSpec `ebpf:"events"`
 	FreeSlots  *ebpf.MapSpec `ebpf:"free_slots"`
@@ -667,7 +657,6 @@ type LineageMaps struct {
 	Classes    *ebpf.Map `ebpf:"classes"`
 	Clients    *ebpf.Map `ebpf:"clients"`
 	Counters   *ebpf.Map `ebpf:"counters"`
-	Dead       *ebpf.Map `ebpf:"dead"`
 	Elder      *ebpf.Map `ebpf:"elder"`
 	Events     *ebpf.Map `ebpf:"events"`
 	FreeSlots  *ebpf.Map `ebpf:"free_slots"`
@@ -689,7 +678,6 @@ func (m *LineageMaps) Close() error {
 		m.Classes,
 		m.Clients,
 		m.Counters,
-		m.Dead,
 		m.Elder,
 		m.Events,
 		m.FreeSlots,

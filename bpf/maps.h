@@ -17,20 +17,13 @@ const volatile struct config {
 /* The only writable global, so that user space finds it at offset 0 of .bss. */
 struct shared control = {};
 
-/* Never LRU: a live member whose entry is evicted escapes. */
+/* As many as there are PIDs. Never LRU: a live member whose entry is evicted escapes. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 32768);
 	__type(key, u32);
 	__type(value, struct entry);
 } processes SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 32768);
-	__type(key, struct identity);
-	__type(value, struct dead_entry);
-} dead SEC(".maps");
 
 /* The sessions of commands in containers, by the members that asked for them. */
 struct {

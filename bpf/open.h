@@ -16,10 +16,10 @@
 static __always_inline struct entry *enter(struct task_struct *t, const struct entry *n)
 {
 	u32 tgid = t->tgid;
-	struct entry *e = entry_of(tgid, n->start);
+	struct entry *e = entered(tgid, n->start);
 
 	if (!e) {
-		if (insert(tgid, n))
+		if (place(tgid, n))
 			return NULL;
 		e = bpf_map_lookup_elem(&processes, &tgid);
 		if (!e)
@@ -56,7 +56,7 @@ static __always_inline long enter_root(struct task_struct *t, struct session *s,
 {
 	struct identity self = { .start = t->start_boottime, .tgid = t->tgid };
 	u32 tgid = t->tgid;
-	struct entry *e = entry_of(tgid, t->start_boottime);
+	struct entry *e = entered(tgid, t->start_boottime);
 	struct entry n = {
 		.start = t->start_boottime,
 		.session = id,
@@ -84,7 +84,7 @@ static __always_inline long enter_root(struct task_struct *t, struct session *s,
 		find_exe(&n.exe, t);
 		/* Counted first: its death may come right after the insert. */
 		chain_count_cold(id, JOINED);
-		if (insert(tgid, &n)) {
+		if (place(tgid, &n)) {
 			chain_count_cold(id, LEFT);
 			return -ESRCH;
 		}
@@ -104,7 +104,7 @@ static __always_inline long hand_over(struct task_struct *t, struct session *s, 
 {
 	struct identity self = { .start = t->start_boottime, .tgid = t->tgid };
 	u32 tgid = t->tgid;
-	struct entry *e = entry_of(tgid, t->start_boottime);
+	struct entry *e = entered(tgid, t->start_boottime);
 	struct entry n;
 
 	if (!e || !session_of(from) || e->flags & FLAG_PROTECTED)
@@ -149,7 +149,7 @@ static __always_inline long create_in(struct verb_args *a, struct task_struct *r
 	u64 id = slot | ((a->random & 0x3fffffff) ?: 1) << 32;
 	struct session *s = bpf_map_lookup_elem(&sessions, &slot);
 	struct ctl *c = bpf_map_lookup_elem(&session_ctl, &slot);
-	struct entry *e = entry_of(root->tgid, root->start_boottime);
+	struct entry *e = entered(root->tgid, root->start_boottime);
 	u64 parent = e && !(a->flags & SESSION_KEPT) ? e->session : 0;
 	long err;
 
@@ -319,7 +319,7 @@ static __always_inline void refuse_agent(struct entry *e)
  */
 static __always_inline void on_agent(struct task_struct *t)
 {
-	struct entry *e = entry_of(t->tgid, t->group_leader->start_boottime);
+	struct entry *e = entered(t->tgid, t->group_leader->start_boottime);
 	u32 looks = READ_ONCE(control.agents);
 	char comm[COMM_LEN] = {};
 	struct agent *g = agent_of(t, comm);
@@ -353,7 +353,7 @@ static __always_inline void on_agent(struct task_struct *t)
 		return;
 	open_for(t->group_leader, in, g, joined && !in, comm);
 	if (barred(g, in))
-		refuse_agent(entry_of(t->tgid, t->group_leader->start_boottime));
+		refuse_agent(entered(t->tgid, t->group_leader->start_boottime));
 }
 
 #endif

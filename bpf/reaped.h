@@ -10,11 +10,11 @@
 #include "session.h"
 
 /* Its memory, files and ports are gone: end `dying`, once. */
-static __always_inline void torn_down(const struct identity *id, struct dead_entry *d)
+static __always_inline void torn_down(const struct identity *id, struct entry *e)
 {
-	u64 session = d->session;
+	u64 session = e->session & ~SESSION_DEAD;
 
-	if (end_dying(id, d))
+	if (end_dying(id, e))
 		chain_count(session, TORN_DOWN);
 }
 
@@ -22,23 +22,24 @@ static __always_inline void torn_down(const struct identity *id, struct dead_ent
  * It was waited for: its PID may be reused by now. Counted once, by the first caller; the
  * others get false.
  */
-static __always_inline bool reaped(struct identity *id, struct dead_entry *d)
+static __always_inline bool reaped(const struct identity *id, struct entry *e)
 {
-	struct event_reaped *e;
+	struct event_reaped *x;
 	u64 session;
 
-	torn_down(id, d);
-	if (!collect(id, d, &session))
+	torn_down(id, e);
+	if (!collect(id, e, &session))
 		return false;
 	chain_count(session, REAPED);
-	collected(id, d);
-	e = reserve(struct event_reaped);
-	if (!e) {
+	drop(id->tgid, e);
+	let_go(id);
+	x = reserve(struct event_reaped);
+	if (!x) {
 		lost();
 		return true;
 	}
-	header(&e->h, EVENT_REAPED, id->tgid, id->start, session, 0);
-	bpf_ringbuf_submit(e, wakeup(false));
+	header(&x->h, EVENT_REAPED, id->tgid, id->start, session, 0);
+	bpf_ringbuf_submit(x, wakeup(false));
 	return true;
 }
 
@@ -46,14 +47,14 @@ static __always_inline bool reaped(struct identity *id, struct dead_entry *d)
 static __always_inline void on_free(struct task_struct *t)
 {
 	struct identity id = { .tgid = t->tgid };
-	struct dead_entry *d;
+	struct entry *e;
 
 	if (t->pid != t->tgid || !occupied(id.tgid))
 		return;
 	id.start = t->start_boottime; /* read late: its cache line of the task is cold */
-	d = bpf_map_lookup_elem(&dead, &id);
-	if (d)
-		reaped(&id, d);
+	e = dead_at(&id);
+	if (e)
+		reaped(&id, e);
 }
 
 /* A zombie leader's process is dead for good when the leader is its last thread. */
@@ -65,69 +66,55 @@ static __always_inline bool is_gone(struct task_struct *leader)
 #define RECOUNT_NS 10000000
 
 #ifndef BASELINE
-/* Bring one dead process up to date: torn down, reaped. Another CPU may be counting it. */
-static long settle_dead(struct bpf_map *map, struct identity *key, struct dead_entry *d,
-			bool *counting)
+/*
+ * Bring an entry up to date if its process is dead: torn down, reaped. Another CPU may be
+ * counting it. The element may be another process's at each read: so it is looked up again.
+ */
+static long settle_dead(struct bpf_map *map, u32 *tgid, struct entry *e, bool *counting)
 {
-	struct identity id = *key; /* the delete frees the element */
-	struct task_struct *t = bpf_task_from_pid(id.tgid);
-	bool hashed = t && t->start_boottime == id.start;
-	bool gone = hashed && is_gone(t);
+	u64 word = READ_ONCE(e->start);
+	struct identity id = { .start = word & (ENTRY_TEARING - 1), .tgid = *tgid };
+	struct task_struct *t;
+	bool hashed, gone;
 
+	if (!(word & ENTRY_DEAD))
+		return 0;
+	t = bpf_task_from_pid(id.tgid);
+	hashed = t && t->start_boottime == id.start;
+	gone = hashed && is_gone(t);
 	if (t)
 		bpf_task_release(t);
-	if (hashed && gone)
-		torn_down(&id, d);
-	if (hashed)
-		return 0;
-	if (!READ_ONCE(d->mark)) /* it was counted as reaped, and then the delete failed */
-		erase_dead(&id);
-	else if (!reaped(&id, d) && counting)
+	e = dead_at(&id);
+	if (e && gone)
+		torn_down(&id, e);
+	if (!hashed && !(e && reaped(&id, e)) && counting)
 		*counting = true;
 	return 0;
 }
 
 /*
  * Check all of the dead before a session is ended for its zombies. Zombies hold PIDs,
- * but a reaped process is reported an RCU grace period late. At most every 10 ms. False:
- * the count may be too high still.
+ * but a reaped process is reported an RCU grace period late. At most every 10 ms, and for
+ * a tenth of the time: the living are passed over one by one. False: the count may be
+ * too high still.
  */
 __noinline bool recount(void)
 {
-	u64 now = bpf_ktime_get_ns(), last = READ_ONCE(control.recounted);
+	u64 now = bpf_ktime_get_ns(), from = READ_ONCE(control.recount);
 	bool counting = false;
 
-	if (now - last < RECOUNT_NS || !swap(&control.recounted, last, now))
+	if (now < from || !swap(&control.recount, from, now + RECOUNT_NS))
 		return false;
 	if (bpf_task_from_pid)
-		bpf_for_each_map_elem(&dead, settle_dead, &counting, 0);
+		bpf_for_each_map_elem(&processes, settle_dead, &counting, 0);
+	WRITE_ONCE(control.recount, now + RECOUNT_NS + 10 * (bpf_ktime_get_ns() - now));
 	return !counting;
-}
-
-/*
- * The same when `dead` is full. A CPU that finds it full while another one checks does
- * not wait: it checks, too, as the other may not have removed any yet. If `dead` is
- * full again within 10 ms it is not checked again: these are zombies.
- */
-__noinline int make_room(void)
-{
-	if (bpf_ktime_get_ns() - READ_ONCE(control.made_room) < RECOUNT_NS)
-		return 0;
-	if (bpf_task_from_pid)
-		bpf_for_each_map_elem(&dead, settle_dead, NULL, 0);
-	WRITE_ONCE(control.made_room, bpf_ktime_get_ns());
-	return 0;
 }
 #else
 /* If fentry/release_task reports each wait at once, the counts are exact already. */
 static __always_inline bool recount(void)
 {
 	return config.exact_reaps;
-}
-
-static __always_inline int make_room(void)
-{
-	return 0;
 }
 #endif
 

@@ -22,9 +22,9 @@
 /* The entry of a process, if it is a member. For any context. */
 static __always_inline struct entry *member_at(u32 tgid, u64 start)
 {
-	struct entry *e = bpf_map_lookup_elem(&processes, &tgid);
+	struct entry *e = entered(tgid, start);
 
-	return e && e->start == start && READ_ONCE(e->session) ? e : NULL;
+	return e && READ_ONCE(e->session) ? e : NULL;
 }
 
 /* Threads pass: a Go program crashes if one is refused, and does not say why. */

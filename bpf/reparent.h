@@ -17,7 +17,7 @@ static __always_inline struct entry *attaching_entry(u32 tgid)
 	return creator_entry(bpf_get_current_task_btf());
 #else
 	/* No typed task here: an outsider is adopted in sched_process_fork. */
-	return entry_of(tgid, current_start());
+	return entered(tgid, current_start());
 #endif
 }
 
@@ -32,7 +32,7 @@ static __always_inline void on_attach(struct task_struct *child)
 	if (!c || !c->session)
 		return;
 	/* The child has no cgroup yet; CLONE_INTO_CGROUP shows in a snapshot. */
-	if (!enter_child(c, tgid, child, current_cgroup(), &session))
+	if (enter_child(c, tgid, child, current_cgroup(), &session))
 		return;
 	if (!condemned(session)) {
 		if (paused(session))
@@ -51,19 +51,20 @@ static __always_inline void on_notify(struct task_struct *t)
 	u32 tgid = t->tgid;
 	struct identity id = { .start = t->start_boottime, .tgid = tgid };
 	struct entry *e;
-	struct dead_entry *d;
 
 	/* Also called for ptraced threads, and again when a zombie is reparented. */
 	if (t->pid != t->tgid || t->signal->live.counter)
 		return;
 	e = entry_at(tgid);
-	if (e && e->start == id.start) {
+	if (!e)
+		return;
+	if (e->start == id.start) {
 		count(COUNT_MISSED_DEATH);
-		die(t, tgid, e, ZOMBIE); /* interrupts are off */
+		die(t, tgid, e);
 	}
-	d = occupied(tgid) ? bpf_map_lookup_elem(&dead, &id) : NULL;
-	if (d)
-		torn_down(&id, d);
+	e = dead_at(&id);
+	if (e)
+		torn_down(&id, e);
 }
 
 /*
@@ -74,10 +75,10 @@ static __always_inline void on_reparent(struct task_struct *t, struct task_struc
 {
 	u32 tgid = t->tgid;
 	u64 start = t->group_leader->start_boottime;
-	struct entry *e = entry_at(tgid);
+	struct entry *e = entered(tgid, start);
 	struct event_reparent *r;
 
-	if (!father || !e || e->start != start || !e->session)
+	if (!father || !e || !e->session)
 		return;
 	r = reserve(struct event_reparent);
 	if (!r) {

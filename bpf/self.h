@@ -19,10 +19,9 @@
 static __always_inline bool is_daemon(struct task_struct *t)
 {
 	struct task_struct *leader = t->group_leader;
-	u32 tgid = leader->tgid;
-	struct entry *e = bpf_map_lookup_elem(&processes, &tgid);
+	struct entry *e = entered(leader->tgid, leader->start_boottime);
 
-	return e && e->start == leader->start_boottime && e->flags & FLAG_DAEMON;
+	return e && e->flags & FLAG_DAEMON;
 }
 
 /* If current is a member, refuse what it would do to something of ours. */

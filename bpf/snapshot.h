@@ -27,8 +27,8 @@ static __always_inline s64 rss_of(struct mm_struct *mm)
 static __always_inline u64 session_of_dead(u32 tgid, u64 start)
 {
 	struct identity id = { .start = start, .tgid = tgid };
-	struct dead_entry *d = bpf_map_lookup_elem(&dead, &id);
-	u64 session = d ? d->session : 0;
+	struct entry *e = dead_at(&id);
+	u64 session = e ? e->session & ~SESSION_DEAD : 0;
 
 	return session_of(session) ? session : 0;
 }

@@ -108,7 +108,7 @@ static __always_inline long settle(struct verb_args *a)
 
 	if (!s || !c)
 		return -ENOENT;
-	bpf_for_each_map_elem(&dead, settle_dead, NULL, 0);
+	bpf_for_each_map_elem(&processes, settle_dead, NULL, 0);
 	forks = READ_ONCE(s->forks);
 	met = meet_all(a->session);
 	a->live = met.members;
@@ -122,7 +122,7 @@ static long reconcile_death(struct bpf_map *map, u32 *tgid, struct entry *e, u32
 	struct task_struct *t;
 	bool gone;
 
-	if (!start)
+	if (!start || start & ENTRY_DEAD)
 		return 0;
 	t = bpf_task_from_pid(*tgid);
 	gone = !t || t->start_boottime != start || !t->signal->live.counter;
@@ -229,7 +229,7 @@ static __always_inline long dissolve(struct verb_args *a)
 	return 0;
 }
 
-/* Enter every living process that the elder has: the dead are in its `dead`. */
+/* Enter every living process that the elder has. */
 static __always_inline void carry_all(struct verb_args *a)
 {
 	struct bpf_iter_task it;

@@ -131,10 +131,9 @@ struct heirs {
 	u64 from, to;
 };
 
-static long hand_dead(struct bpf_map *map, struct identity *key, struct dead_entry *d,
-		      struct heirs *h)
+static long hand_dead(struct bpf_map *map, u32 *tgid, struct entry *e, struct heirs *h)
 {
-	if (d->session == h->from && swap(&d->session, h->from, h->to))
+	if (e->session == h->from && swap(&e->session, h->from, h->to))
 		__sync_fetch_and_add(&h->of->held, -1);
 	return 0;
 }
@@ -145,9 +144,9 @@ static long hand_dead(struct bpf_map *map, struct identity *key, struct dead_ent
  */
 static __always_inline void hand_over_dead(struct session *s, u64 id)
 {
-	struct heirs h = { .of = s, .from = id, .to = s->parent };
+	struct heirs h = { .of = s, .from = id | SESSION_DEAD, .to = s->parent | SESSION_DEAD };
 
-	bpf_for_each_map_elem(&dead, hand_dead, &h, 0);
+	bpf_for_each_map_elem(&processes, hand_dead, &h, 0);
 }
 #else
 /* User space has handed them over one by one, see hand_one(). */
@@ -208,7 +207,7 @@ static __always_inline long whois(struct verb_args *a, struct task_struct *t)
 /* Does the process execute the file that is descriptor a->flags of the caller? */
 static __always_inline long runs(struct verb_args *a, struct task_struct *t)
 {
-	struct entry *e = entry_of(t->tgid, t->start_boottime);
+	struct entry *e = entered(t->tgid, t->start_boottime);
 	struct file_id exe, named;
 
 	if (e)
@@ -229,7 +228,7 @@ static __always_inline long protect(struct verb_args *a, struct task_struct *t)
 		.since = bpf_ktime_get_boot_ns(),
 		.flags = FLAG_PROTECTED,
 	};
-	struct entry *e = entry_of(t->tgid, n.start);
+	struct entry *e = entered(t->tgid, n.start);
 
 	if (e && e->session)
 		return -EPERM; /* not a member: its session could not be ended */
@@ -296,18 +295,19 @@ __noinline int repair(u32 tgid, u64 start)
 static __always_inline int reconcile_birth(struct task_struct *t)
 {
 	struct task_struct *parent = t->real_parent->group_leader;
-	u32 tgid = t->tgid, parent_tgid = parent->tgid;
-	struct entry *e, *p;
+	u32 tgid = t->tgid;
+	struct entry *p;
 	struct entry n = {
 		.start = t->start_boottime,
 		.evidence = EVIDENCE_RECONCILED,
 	};
+	long err;
 
 	if (!t->signal->live.counter)
 		return 0;
-	if (entry_of(tgid, n.start))
+	if (entered(tgid, n.start))
 		return repair(tgid, n.start);
-	p = entry_of(parent_tgid, parent->start_boottime);
+	p = entered(parent->tgid, parent->start_boottime);
 	if (!p || !p->session || n.start <= p->since)
 		return 0;
 	n.session = session_at(p->session, n.start);
@@ -315,14 +315,14 @@ static __always_inline int reconcile_birth(struct task_struct *t)
 		return 0;
 	n.since = n.start; /* so that its own children are found in the same walk */
 	n.creator.start = p->start;
-	n.creator.tgid = parent_tgid;
+	n.creator.tgid = parent->tgid;
 	find_exe(&n.exe, t);
-	if (insert(tgid, &n))
-		return entered(tgid, n.start) ? 0 : -1;
+	err = place(tgid, &n);
+	if (err)
+		return err == -EEXIST ? 0 : -1;
 	chain_count_cold(n.session, BORN);
 	count(COUNT_RECONCILED);
-	e = bpf_map_lookup_elem(&processes, &tgid);
-	if (e && !t->signal->live.counter) {
+	if (!t->signal->live.counter) {
 		forget(tgid, n.start);
 		return 0;
 	}
@@ -376,12 +376,10 @@ static __always_inline long enter_stranger(struct verb_args *a, struct task_stru
 static __always_inline int adopt_child(struct verb_args *a, struct task_struct *t)
 {
 	struct task_struct *up = t->real_parent->group_leader;
-	u32 above = up->tgid;
-	struct entry *e = bpf_map_lookup_elem(&processes, &above);
-	struct identity parent = { .start = up->start_boottime, .tgid = above };
+	struct identity parent = { .start = up->start_boottime, .tgid = up->tgid };
+	struct entry *e = entered(parent.tgid, parent.start);
 
-	if (!e || e->start != parent.start || e->session != a->session ||
-	    !t->signal->live.counter || foreign(t))
+	if (!e || e->session != a->session || !t->signal->live.counter || foreign(t))
 		return 0;
 	return adopt(t, 0, a->session, &parent, EVIDENCE(EVIDENCE_ADOPTED, SOURCE_PARENT));
 }
@@ -470,7 +468,7 @@ static __always_inline bool carry_task(struct task_struct *t)
 
 	if (!t->signal->live.counter)
 		return false;
-	e = entry_of(tgid, start);
+	e = entered(tgid, start);
 	if (e)
 		return carry_again(tgid, start, e);
 	if (!carry(t, tgid, start))
@@ -481,18 +479,23 @@ static __always_inline bool carry_task(struct task_struct *t)
 	return true;
 }
 
-/* Remember a dead process of the elder. If it was reaped since, settle finds out. */
+/* Enter a dead process of the elder. If it was reaped since, settle finds out. */
 static __always_inline long carry_dead(struct verb_args *a)
 {
-	struct dead_entry *in;
-	bool dying = a->flags;
+	struct identity id = a->root;
+	u32 tgid = id.tgid;
+	struct entry n = {
+		.start = ENTRY_DEAD | ENTRY_TEARING | id.start,
+		.session = a->session | SESSION_DEAD,
+	};
+	struct entry *e;
 
-	if (!remember(&a->root, a->session))
+	if (insert(tgid, &n))
 		return -EEXIST;
 	chain_count_cold(a->session, FOUND_DEAD);
-	in = bpf_map_lookup_elem(&dead, &a->root);
-	if (in && !dying)
-		torn_down(&a->root, in);
+	e = dead_at(&id);
+	if (e && !a->flags)
+		torn_down(&id, e);
 	return 0;
 }
 

@@ -35,13 +35,12 @@ static __always_inline void whois_walked(struct verb_args *a, struct task_struct
 /* The half of the sentence that needs no signal; user space sends them. */
 static __always_inline void sentence_walked(struct verb_args *a, struct task_struct *t)
 {
-	u32 tgid = t->tgid;
 	struct pass p = { .now = bpf_ktime_get_ns(), .now_boot = bpf_ktime_get_boot_ns() };
 
 	if (t->pid != t->tgid)
 		return;
 	a->visited++;
-	if (due_signal(t, bpf_map_lookup_elem(&processes, &tgid), &p))
+	if (due_signal(t, entry_at(t->tgid), &p))
 		a->unsent++;
 }
 
@@ -52,14 +51,14 @@ static __always_inline void sentence_walked(struct verb_args *a, struct task_str
 static __always_inline void settle_walked(struct verb_args *a, struct task_struct *t)
 {
 	struct identity id = { .start = t->group_leader->start_boottime, .tgid = t->tgid };
-	struct dead_entry *d;
+	struct entry *e;
 
 	a->live += is_member(id.tgid, id.start, a->session) & MEMBER;
 	if (t->pid != t->tgid)
 		return;
-	d = bpf_map_lookup_elem(&dead, &id);
-	if (d && is_gone(t))
-		torn_down(&id, d);
+	e = dead_at(&id);
+	if (e && is_gone(t))
+		torn_down(&id, e);
 }
 
 /* a->forks was read before the walk. */
@@ -85,11 +84,12 @@ static __always_inline void reconcile_walked(struct verb_args *a, struct task_st
 /* A walk by user space did not meet it: its parent waited for it. */
 static __always_inline long reap(struct verb_args *a)
 {
-	struct dead_entry *d = bpf_map_lookup_elem(&dead, &a->root);
+	struct identity id = a->root;
+	struct entry *e = dead_at(&id);
 
-	if (!d)
+	if (!e)
 		return -ESRCH;
-	reaped(&a->root, d);
+	reaped(&id, e);
 	return 0;
 }
 
@@ -133,24 +133,23 @@ static __always_inline void dissolve_walked(struct verb_args *a, struct task_str
 
 /*
  * Hand one dead process of a session that is about to be released to the session around
- * it. Only one caller can delete the element, so it is not counted as reaped meanwhile;
- * user space checks afterwards whether it was reaped meanwhile.
+ * it. A free hook that comes meanwhile does not get the claim; user space checks afterwards
+ * whether the process was reaped.
  */
 static __always_inline long hand_one(struct verb_args *a)
 {
 	struct session *s = session_of(a->session);
-	struct dead_entry *d = bpf_map_lookup_elem(&dead, &a->root), n;
+	struct identity id = a->root;
+	struct entry *e;
 
-	if (!s || !d || d->session != a->session)
+	if (!s || !claim(&id))
 		return -ESRCH;
-	n = *d;
-	if (erase_dead(&a->root))
-		return -ESRCH;
-	n.session = s->parent;
-	if (insert_dead(&a->root, &n))
-		chain_count(a->session, REAPED); /* there is no room to remember it */
-	else
+	e = dead_at(&id);
+	if (e && e->session == (a->session | SESSION_DEAD)) {
+		e->session = s->parent | SESSION_DEAD;
 		__sync_fetch_and_add(&s->held, -1);
+	}
+	let_go(&id);
 	return 0;
 }
 

@@ -182,7 +182,7 @@ func (w *world) inside(s *session) string {
 func (w *world) counters() {
 	all, err := w.tr.Counters()
 	w.must(err, "read the counters")
-	for _, name := range []string{"enter_failed", "dead_failed", "stale_entries", "reconciled", "live_drift", "delete_failed"} {
+	for _, name := range []string{"enter_failed", "stale_entries", "reconciled", "live_drift", "delete_failed"} {
 		if all[name] != 0 {
 			w.t.Fatalf("%s is %d", name, all[name])
 		}

@@ -67,7 +67,9 @@ func (t *Tracer) reconcileByWalks() (added, removed, failed int, err error) {
 func (t *Tracer) entriesWithoutProcess() ([]Identity, error) {
 	var entered []Identity
 	err := takeover.Each(t.maps[bpf.LineageMapProcesses], func(pid uint32, e *bpf.LineageEntry) {
-		entered = append(entered, Identity{PID: pid, Start: e.Start})
+		if e.Start&takeover.EntryDead == 0 {
+			entered = append(entered, Identity{PID: pid, Start: e.Start})
+		}
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list the entries: %w", err)
@@ -135,12 +137,9 @@ func (t *Tracer) overLimit() ([]SessionInfo, error) {
 func (t *Tracer) reapUnmet() error {
 	t.verbs.Lock()
 	defer t.verbs.Unlock()
-	var dead []Identity
-	err := takeover.Each(t.maps[bpf.LineageMapDead], func(id bpf.LineageIdentity, _ *bpf.LineageDeadEntry) {
-		dead = append(dead, identity(id))
-	})
+	dead, err := t.dead(0)
 	if err != nil {
-		return fmt.Errorf("list the dead: %w", err)
+		return err
 	}
 	if dead, err = t.unmet(dead, func(*Process) bool { return true }); err != nil {
 		return err
@@ -164,12 +163,7 @@ func (t *Tracer) handDead(id SessionID) error {
 		return err
 	}
 	t.verbs.Lock()
-	var dead []Identity
-	err = takeover.Each(t.maps[bpf.LineageMapDead], func(p bpf.LineageIdentity, d *bpf.LineageDeadEntry) {
-		if SessionID(d.Session) == id {
-			dead = append(dead, identity(p))
-		}
-	})
+	dead, err := t.dead(id)
 	for _, p := range dead {
 		args := bpf.LineageVerbArgs{Session: uint64(id), Root: wireIdentity(p)}
 		if e := t.run(bpf.BaselineProgVerbHandDead, &args); e != nil && !errors.Is(e, unix.ESRCH) {
@@ -180,7 +174,21 @@ func (t *Tracer) handDead(id SessionID) error {
 	if err != nil {
 		return err
 	}
-	return t.reapUnmet() // those that were reaped between the delete and the insert
+	return t.reapUnmet() // those whose free hook came meanwhile
+}
+
+// dead lists the dead of a session, or of all if id is 0, that were not counted as reaped.
+func (t *Tracer) dead(id SessionID) (dead []Identity, err error) {
+	err = takeover.Each(t.maps[bpf.LineageMapProcesses], func(pid uint32, e *bpf.LineageEntry) {
+		start, session, _ := takeover.Dead(e.Start, e.Session)
+		if start != 0 && (id == 0 || SessionID(session) == id) {
+			dead = append(dead, Identity{PID: pid, Start: start})
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the dead: %w", err)
+	}
+	return dead, nil
 }
 
 // unmet returns those of ids that a walk which begins now does not meet, or meets and

@@ -144,8 +144,8 @@ func (t *Tracer) carryStates(from *takeover.Programs) error {
 }
 
 func (t *Tracer) carryDead(from *takeover.Programs) error {
-	err := from.Dead(func(id bpf.LineageIdentity, d bpf.LineageDeadEntry) error {
-		args := bpf.LineageVerbArgs{Root: id, Session: d.Session, Flags: uint32(d.Mark & 1)}
+	err := from.Dead(func(id Identity, session uint64, dying bool) error {
+		args := bpf.LineageVerbArgs{Root: wireIdentity(id), Session: session, Flags: flag[uint32](dying, 1)}
 		if err := t.run(bpf.LineageProgVerbCarryDead, &args); !errors.Is(err, unix.EEXIST) {
 			return err
 		}

@@ -15,7 +15,6 @@ var counterNames = [...]string{
 	bpf.LineageCounterCOUNT_SEQ:              "events",
 	bpf.LineageCounterCOUNT_LOST:             "events_lost",
 	bpf.LineageCounterCOUNT_ENTER_FAILED:     "enter_failed",
-	bpf.LineageCounterCOUNT_DEAD_FAILED:      "dead_failed",
 	bpf.LineageCounterCOUNT_STALE:            "stale_entries",
 	bpf.LineageCounterCOUNT_MISSED_BIRTH:     "missed_births",
 	bpf.LineageCounterCOUNT_MISSED_DEATH:     "missed_deaths",

@@ -155,7 +155,6 @@ func TestLayout(t *testing.T) {
 	require.NoError(t, err)
 	for name, size := range map[string]uintptr{
 		"entry":          unsafe.Sizeof(bpf.LineageEntry{}),
-		"dead_entry":     unsafe.Sizeof(bpf.LineageDeadEntry{}),
 		"session":        unsafe.Sizeof(bpf.LineageSession{}),
 		"ctl":            unsafe.Sizeof(bpf.LineageCtl{}),
 		"shared":         unsafe.Sizeof(bpf.LineageShared{}),

@@ -53,7 +53,7 @@ func testWaysToEscape(t *testing.T, tr *tracer.Tracer) {
 	}
 	counters, err := tr.Counters()
 	require.NoError(t, err)
-	for _, name := range []string{"enter_failed", "dead_failed", "stale_entries", "reconciled", "live_drift", "delete_failed", "events_malformed"} {
+	for _, name := range []string{"enter_failed", "stale_entries", "reconciled", "live_drift", "delete_failed", "events_malformed"} {
 		if counters[name] != 0 {
 			t.Errorf("%s is %d", name, counters[name])
 		}

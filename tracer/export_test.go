@@ -171,11 +171,10 @@ func (t *Tracer) held() (h hold, err error) {
 	return h, err
 }
 
-// Left returns how many elements the maps of the living, of the dead and of what happens to
-// them now have.
+// Left returns how many elements the maps of processes and of what happens to them now have.
 func (t *Tracer) Left() map[string]int {
 	left := map[string]int{}
-	for _, name := range []string{bpf.LineageMapProcesses, bpf.LineageMapDead, bpf.BaselineMapDying, bpf.BaselineMapClaims} {
+	for _, name := range []string{bpf.LineageMapProcesses, bpf.BaselineMapClaims} {
 		if t.maps[name] == nil {
 			continue
 		}
@@ -215,11 +214,6 @@ func (t *Tracer) Classes() (entries, counted map[uint32]int, err error) {
 	var e bpf.LineageEntry
 	for each := t.maps[bpf.LineageMapProcesses].Iterate(); each.Next(&tgid, &e); {
 		entries[tgid&mask]++
-	}
-	var id bpf.LineageIdentity
-	var d bpf.LineageDeadEntry
-	for each := t.maps[bpf.LineageMapDead].Iterate(); each.Next(&id, &d); {
-		entries[id.Tgid&mask]++
 	}
 	return entries, counted, nil
 }

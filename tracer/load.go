@@ -189,15 +189,9 @@ func (t *Tracer) configure(spec *ebpf.CollectionSpec, ringSize int) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range []string{bpf.LineageMapProcesses, bpf.LineageMapDead, bpf.BaselineMapDying} {
-		m := spec.Maps[name]
-		if m == nil {
-			continue
-		}
-		m.MaxEntries = min(n, maxProcesses)
-		if m.MaxEntries > preallocated {
-			m.Flags |= unix.BPF_F_NO_PREALLOC
-		}
+	m := spec.Maps[bpf.LineageMapProcesses]
+	if m.MaxEntries = min(n, maxProcesses); m.MaxEntries > preallocated {
+		m.Flags |= unix.BPF_F_NO_PREALLOC
 	}
 	spec.Maps[bpf.LineageMapEvents].MaxEntries = uint32(ringSize)
 	config := bpf.LineageConfig{

@@ -33,7 +33,7 @@ func (t *Tracer) Lookup(pid uint32) (Entry, error) {
 		}
 		return Entry{}, fmt.Errorf("look up pid %d: %w", pid, err)
 	}
-	if e.Start <= startCounted { // its death is being counted, or was
+	if e.Start <= startCounted || e.Start&takeover.EntryDead != 0 { // its death is being counted, or was
 		return Entry{}, fmt.Errorf("look up pid %d: %w", pid, ErrNotFound)
 	}
 	kind, source := evidence(e.Evidence)

@@ -59,7 +59,7 @@ func testEverythingAtOnce(t *testing.T, o tracer.Options) {
 		}
 		forks += ended.Forks
 	}
-	for _, name := range []string{"live_drift", "enter_failed", "dead_failed", "delete_failed", "reconciled"} {
+	for _, name := range []string{"live_drift", "enter_failed", "delete_failed", "reconciled"} {
 		if n := counter(t, tr, name); n != 0 {
 			t.Errorf("%s is %d", name, n)
 		}

@@ -32,7 +32,6 @@ func newOldSide(t *testing.T, dir string) *oldSide {
 	require.NoError(t, os.MkdirAll(dir, 0o700))
 	o := &oldSide{t: t, dir: dir, types: map[string]*btf.Struct{}, maps: map[string]*ebpf.Map{}}
 	pid := &btf.Int{Name: "u32", Size: 4}
-	identity := shuffled(t, spec.Types, "identity", "")
 	for _, m := range []struct {
 		name string
 		typ  ebpf.MapType
@@ -42,7 +41,6 @@ func newOldSide(t *testing.T, dir string) *oldSide {
 		of   string
 	}{
 		{"processes", ebpf.Hash, 1000, pid, 4, "entry"},
-		{"dead", ebpf.Hash, 1000, identity, identity.Size, "dead_entry"},
 		{"sessions", ebpf.Array, 100, pid, 4, "session"},
 		{"session_ctl", ebpf.Array, 100, pid, 4, "ctl"},
 	} {

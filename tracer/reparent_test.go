@@ -117,7 +117,7 @@ func TestDeathToldTwice(t *testing.T) {
 		}
 	}
 	require.Equal(t, len(exits), 5)
-	for _, name := range []string{"live_drift", "dead_failed", "delete_failed"} {
+	for _, name := range []string{"live_drift", "delete_failed"} {
 		if n := counter(t, tr, name); n != 0 {
 			t.Errorf("%s is %d", name, n)
 		}

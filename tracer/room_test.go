@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/internal/require"
@@ -15,42 +14,6 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 	"golang.org/x/sys/unix"
 )
-
-// A storm has more dead than there is room for, because the kernel reports a reaping a
-// grace period late. Room is made: every death is remembered.
-func TestRoomForTheDead(t *testing.T) {
-	// At 20,000 a second there are 200 until room may be made again; a few times as
-	// many if a storm catches up.
-	roomForTheDead(t, "20000", 5)
-}
-
-// The same when one CPU finds no room just as another begins to make some.
-func TestRoomForTheDeadOfTwo(t *testing.T) { roomForTheDead(t, "max", 100) }
-
-// roomForTheDead runs a storm of forks at that rate per second, until it has forked times
-// as many processes as the map of the dead has room for, or for most of the patience.
-func roomForTheDead(t *testing.T, rate string, times int) {
-	t.Helper()
-	dir := tracertest.Dir(t)
-	const room = 4003
-	pretendPIDMax(t, room)
-	tr := tracertest.New(t, tracer.Options{Dir: dir})
-	seconds := int(patience.Seconds()) * 3 / 4 // its only line comes after the storm
-	w, id := programIn(t, tr, "vforkstorm", rate, strconv.Itoa(min(seconds, 60)), "8", strconv.Itoa(times*room))
-	w.goOn()
-	storm := strings.Fields(w.until("storm"))
-	if made, err := strconv.Atoi(storm[1]); err != nil || made < 2*room {
-		t.Fatalf("the storm says %v, too few to fill anything", storm)
-	}
-	if n := counter(t, tr, "dead_failed"); n != 0 {
-		t.Errorf("%d of %s dead were not remembered", n, storm[1])
-	}
-	require.NoError(t, tr.End(id, tracer.CauseEnd, 0))
-	nobodyLives(t, tr, id, 3)
-	w.gone()
-	w.wait()
-	settled(t, tr, id)
-}
 
 // A member's child that there is no room to enter does not run: it would be in no
 // session. Its creator lives.

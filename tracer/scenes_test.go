@@ -3,6 +3,8 @@
 package tracer_test
 
 import (
+	"fmt"
+
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -14,7 +16,7 @@ type scene struct {
 }
 
 var scenes = []scene{
-	{"life", life}, {"nest", nest}, {"adopt", adopted}, {"keep", keep}, {"agents", agentsOpen}, {"root", rootExits}, {"limit", overLimit}, {"verbs", verbs},
+	{"life", life}, {"nest", nest}, {"adopt", adopted}, {"keep", keep}, {"agents", agentsOpen}, {"root", rootExits}, {"limit", overLimit}, {"verbs", verbs}, {"again", again},
 }
 
 func life(p *troupe) {
@@ -33,6 +35,18 @@ func life(p *troupe) {
 	p.reap(root, d)
 	p.tell(b, "close")
 	p.exit(a)
+	p.end(s, 0)
+	p.settled(s)
+}
+
+// again has PIDs used anew at once: the kernel has not reported that the dead before were waited for.
+func again(p *troupe) {
+	root := p.fork(p.keeper)
+	s := p.create(root, tracer.SessionSpec{KeepOnRootExit: true})
+	for a := p.fork(root); a != nil && len(p.actors) < 7; a = p.bear(root, fmt.Sprint("fork ", a.id.PID)) {
+		p.exit(a)
+		p.reap(root, a)
+	}
 	p.end(s, 0)
 	p.settled(s)
 }

@@ -51,7 +51,7 @@ func TestCountsDoNotDrift(t *testing.T) {
 	}
 	counters, err := tr.Counters()
 	require.NoError(t, err)
-	for _, name := range []string{"live_drift", "enter_failed", "dead_failed", "delete_failed", "reconciled"} {
+	for _, name := range []string{"live_drift", "enter_failed", "delete_failed", "reconciled"} {
 		if counters[name] != 0 {
 			t.Errorf("%s is %d", name, counters[name])
 		}

@@ -302,11 +302,17 @@ func TestTakeOverOtherLayout(t *testing.T) {
 	endAll(t, tr, id, w)
 }
 
-// Maps that lack a necessary field are refused, and stay.
+// Maps that lack a necessary field, or keep the dead elsewhere, are refused, and stay.
 func TestTakeOverUnreadable(t *testing.T) {
+	for _, name := range []string{"processes", "dead"} {
+		t.Run(name, func(t *testing.T) { testTakeOverUnreadable(t, name) })
+	}
+}
+
+func testTakeOverUnreadable(t *testing.T, name string) {
 	dir := tracertest.Dir(t)
 	old := newOldSide(t, filepath.Join(dir, "0badab1e"))
-	old.make(&ebpf.MapSpec{Name: "processes", Type: ebpf.Hash, MaxEntries: 10, KeySize: 4, ValueSize: 8})
+	old.make(&ebpf.MapSpec{Name: name, Type: ebpf.Hash, MaxEntries: 10, KeySize: 4, ValueSize: 8})
 	_, err := tracer.Open(tracer.Options{Dir: dir})
 	require.ErrorIs(t, err, tracer.ErrOtherABI, "opened")
 	_, err = tracer.Live(dir, "")

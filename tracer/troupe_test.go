@@ -341,9 +341,6 @@ func (p *troupe) settled(s *act) {
 			if !a.in.within(s) || a.gone() || info.Unentered > 0 {
 				continue
 			}
-			if p.counted("dead_failed") {
-				return a.name + " has not closed its files" // nothing remembers that
-			}
 			p.wrong("%s is over, and %s lives: %+v", s.name, a.name, info)
 		}
 		return ""
@@ -383,7 +380,7 @@ func (p *troupe) nothingStays() {
 		_, _, err = p.tr.Reconcile()
 		require.NoError(p, err)
 		left := p.tr.Left()
-		if left["processes"]--; left["processes"]+left["dead"]+left["dying"]+left["claims"] > 0 {
+		if left["processes"]--; left["processes"]+left["claims"] > 0 {
 			return fmt.Sprintf("%v left", left)
 		}
 		return ""

@@ -23,6 +23,7 @@ var windows = []scene{
 	{"a root exits before it is entered", outlived},
 	{"a process that is being born", newborn}, {"an exec while a session is opened over it", agentTwice},
 	{"a fork up to the limit while a member moves", movesAtLimit}, {"a fork up to the limit while a reaped member is counted", reapsAtLimit},
+	{"a fork with the PID of a reaped member that is counted", takesPlace},
 }
 
 // Between any two steps of a program another CPU may do anything. In the build of
@@ -68,7 +69,7 @@ const (
 	atMove   = "swap(&e->session, from, to)"
 	atSeize  = "swap(&e->start, id->start, 0)"
 	atSlot   = "bpf_map_pop_elem(&free_slots, slot)"
-	atReap   = "swap(&d->mark, id->start << 1, MARK_COUNTING)"
+	atReap   = "swap(&e->start, ENTRY_DEAD | id->start, ENTRY_DEAD)"
 )
 
 // held does something in which a program waits at a place until meanwhile has returned.
@@ -294,4 +295,27 @@ func reapsAtLimit(p *troupe) {
 	if i, err := p.tr.Session(s.id); err != nil || i.State != tracer.StateActive {
 		p.wrong("a session of %d, which may have 3, is %v: %v", i.Live, i.State, err)
 	}
+}
+
+// The birth does not wait for long. The child is not killed, but runs without an entry until a reconcile pass.
+func takesPlace(p *troupe) {
+	root := p.fork(p.keeper)
+	s := p.create(root, tracer.SessionSpec{KeepOnRootExit: true})
+	a := p.fork(root)
+	p.exit(a)
+	var c *actor
+	err := p.held(place(p, "arbiter.h", atReap)+"+", func() error {
+		p.reap(root, a)
+		_, err := p.tr.Settle(s.id)
+		return err
+	}, func() {
+		c = p.joins(root, fmt.Sprint("fork ", a.id.PID))
+		if i, err := p.tr.Session(s.id); !p.late && (err != nil || i.Unentered != 1) {
+			p.wrong("%d are not entered: %v", i.Unentered, err)
+		}
+	})
+	require.NoError(p, err)
+	_, _, err = p.tr.Reconcile()
+	require.NoError(p, err)
+	p.is(c, s)
 }

@@ -86,7 +86,6 @@ func TestResyncCauses(t *testing.T) {
 		{registry.CauseBirths, func() { w.K.Count("missed_deaths", 1) }, registry.CauseNone},
 		{registry.CauseBirths, func() { w.K.Count("delete_failed", 1) }, registry.CauseNone},
 		{registry.CauseBirths, func() { w.K.Count("enter_failed", 2) }, registry.CauseNone},
-		{registry.CauseBirths, func() { w.K.Count("dead_failed", 2) }, registry.CauseNone},
 		{registry.CauseLost, func() { w.K.Count("events_lost", 9) }, registry.CauseNone},
 		{registry.CauseMember, func() { w.K.Count("events_lost", 1) }, registry.CauseMember},
 		{registry.CauseNone, func() { w.K.Count("stale_entries", 1) }, registry.CauseNone},

@@ -225,7 +225,7 @@ func (p *sampler) grown(misses, counters map[string]uint64, has tracer.Features)
 		return CauseMisses, !has.SecondWriters || unentered || more("delete_failed")
 	case unentered, more("delete_failed"):
 		return CauseBirths, true
-	case more("missed_births", "missed_deaths", "enter_failed", "dead_failed"):
+	case more("missed_births", "missed_deaths", "enter_failed"):
 		return CauseBirths, false
 	case more("events_lost", "listen_failed"):
 		return CauseLost, false

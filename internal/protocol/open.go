@@ -178,7 +178,7 @@ func (x *run) openNested() {
 	c.at = openEnter
 }
 
-// openEnter is entry_of() in enter_root() of open.h, and the swap in reassign().
+// openEnter is entered() in enter_root() of open.h, and the swap in reassign().
 func (x *run) openEnter() {
 	c, k := x.c, x.side()
 	i := x.entryOf(c.child)

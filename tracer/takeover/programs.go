@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"os"
 	"unsafe"
 
 	"github.com/cilium/ebpf"
@@ -21,16 +22,13 @@ type Programs struct {
 
 	pin       func(name string) string
 	processes *ebpf.Map
-	dead      *ebpf.Map
 	sessions  *ebpf.Map
 	ctl       *ebpf.Map
 
-	ours     *btf.Spec // our types
-	layout   bpf.LineageElderLayout
-	session  Copier
-	control  Copier
-	corpse   Copier
-	identity Copier
+	ours    *btf.Spec // our types
+	layout  bpf.LineageElderLayout
+	session Copier
+	control Copier
 }
 
 // Open opens the maps of the programs that are pinned in dir; pin is the path of a map. An
@@ -49,7 +47,7 @@ func (p *Programs) Close() {
 	if p == nil {
 		return
 	}
-	for _, m := range []*ebpf.Map{p.processes, p.dead, p.sessions, p.ctl} {
+	for _, m := range []*ebpf.Map{p.processes, p.sessions, p.ctl} {
 		m.Close()
 	}
 }
@@ -65,13 +63,15 @@ func (p *Programs) load(name string) (*ebpf.Map, error) {
 
 func (p *Programs) open() error {
 	for name, m := range map[string]**ebpf.Map{
-		bpf.LineageMapProcesses: &p.processes, bpf.LineageMapDead: &p.dead,
-		bpf.LineageMapSessions: &p.sessions, bpf.LineageMapSessionCtl: &p.ctl,
+		bpf.LineageMapProcesses: &p.processes, bpf.LineageMapSessions: &p.sessions, bpf.LineageMapSessionCtl: &p.ctl,
 	} {
 		var err error
 		if *m, err = p.load(name); err != nil {
 			return err
 		}
+	}
+	if _, err := os.Stat(p.pin("dead")); err == nil {
+		return errors.New("the dead are in a map of their own there")
 	}
 	spec, err := bpf.LoadLineage()
 	if err != nil {
@@ -86,8 +86,6 @@ func (p *Programs) open() error {
 	}{
 		{p.sessions, "session", &p.session, []string{"id", "parent", "root", "owner", "created"}},
 		{p.ctl, "ctl", &p.control, []string{"id", "status", "flags", "grace", "deadline", "expires", "uid", "name"}},
-		{p.dead, "dead_entry", &p.corpse, []string{"mark", "session"}},
-		{p.dead, "identity", &p.identity, []string{"start", "tgid"}},
 	} {
 		if *x.copier, err = p.copier(x.of, x.name, x.needed...); err != nil {
 			return err
@@ -218,17 +216,33 @@ func (p *Programs) word(value []byte, at uint32) uint64 {
 	return binary.NativeEndian.Uint64(value[at:])
 }
 
+// These are ENTRY_DEAD, ENTRY_TEARING and SESSION_DEAD of bpf/lineage.h.
+const (
+	EntryDead    = 1 << 63
+	entryTearing = 1 << 62
+	sessionDead  = 1 << 63
+)
+
+// Dead reads the start and the session of an entry whose process is dead, and was not waited for; start 0: it is
+// none. dying: its memory, files and ports may not be gone.
+func Dead(word, of uint64) (start, session uint64, dying bool) {
+	if word&EntryDead == 0 {
+		return 0, 0, false
+	}
+	return word & (entryTearing - 1), of &^ sessionDead, word&entryTearing != 0
+}
+
 // Dead calls do for every dead process that its parent has not waited for.
-func (p *Programs) Dead(do func(bpf.LineageIdentity, bpf.LineageDeadEntry) error) error {
-	each := p.dead.Iterate()
-	var key, value []byte
-	for each.Next(&key, &value) {
-		var id bpf.LineageIdentity
-		var d bpf.LineageDeadEntry
-		if err := errors.Join(Into(p.identity, key, &id), Into(p.corpse, value, &d)); err != nil {
-			return err
+func (p *Programs) Dead(do func(id lineage.ID, session uint64, dying bool) error) error {
+	each := p.processes.Iterate()
+	var pid uint32
+	var value []byte
+	for each.Next(&pid, &value) {
+		start, session, dying := Dead(p.word(value, p.layout.Start), p.word(value, p.layout.Session))
+		if start == 0 {
+			continue
 		}
-		if err := do(id, d); err != nil {
+		if err := do(lineage.ID{PID: pid, Start: start}, session, dying); err != nil {
 			return err
 		}
 	}

@@ -66,7 +66,7 @@ HERE  := $(shell PATH='$(PATH)' go env GOARCH)
 EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null || date +%s))
 
 .PHONY: help all build man completion install uninstall deb rpm dist release image test-packages test-fleet bin/NOTICES $(ARCHS:%=bin/%/lineage) programs generate deps deps-lint deps-generate test test-unit test-race test-reverse cover test-brokers test-image \
-	test-install test-alerts test-systemd test-e2e test-export test-link crowd test-library test-timeout coreutils test-agents test-recipes test-pictures test-e2e-long test-escapes vm test-kernels test-faults liveness leftovers escapes escapes-long compare compare-systemd \
+	test-install test-alerts test-systemd test-e2e test-export test-link crowd test-library coreutils test-agents test-recipes test-pictures test-e2e-long test-escapes vm test-kernels test-faults liveness leftovers escapes escapes-long compare compare-systemd \
 	test-arm64 vm-arm64 lint docs docs-check demo site pictures fuzz fuzz-requests bench pairs idle fresh nightly bugs model simulate slices size size-update size-check clean fmt
 
 ## help: list the targets
@@ -197,11 +197,11 @@ test: deps build programs
 	@rm -f bin/test.log
 	$(PRIVATE) $(GOTEST) $(ALONE) -timeout 30m $(EVERY)
 	$(GOTEST) -run TestTopPanics ./cmd/lineage
-	@$(MAKE) test-e2e test-library test-timeout test-recipes test-escapes test-install test-alerts leftovers
+	@$(MAKE) test-e2e test-library test-recipes test-escapes test-install test-alerts leftovers
 	@$(GOTEST) --counts
 
 # Without LNGTEST, as in test-unit, the tests of these targets are skipped.
-test-e2e test-export test-link test-agents test-fleet test-library test-timeout test-brokers test-image test-recipes test-escapes test-install test-packages test-systemd: export LNGTEST = 1
+test-e2e test-export test-link test-agents test-fleet test-library test-brokers test-image test-recipes test-escapes test-install test-packages test-systemd: export LNGTEST = 1
 
 ## model: search the model of the protocol (internal/protocol) in its larger sizes (1 h, 4 GB); STATES=60000000, RUN=keeps
 model: STATES ?= 60000000
@@ -255,16 +255,14 @@ test-e2e: build programs
 test-library: deps build programs
 	$(PRIVATE) $(GOTEST) -timeout 10m ./internal/e2e/library
 
-## test-timeout: six escape programs under lineage timeout and run --leaks (1 min, root); LNGTEST_PROGRAMS=all
-test-timeout: build programs
-	$(PRIVATE) $(GOTEST) -timeout 30m ./internal/e2e/timeout
-
-## coreutils: every escape program, and coreutils' own tests of timeout(1), from Debian's source package (10 min, root)
-coreutils: export LNGTEST_PROGRAMS = all
+## coreutils: lineage timeout with every escape program, and with coreutils' own tests of timeout(1), from Debian's source package (10 min, root)
+coreutils: export LNGTEST = 1
+coreutils: export LNGTEST_CELLS = all
 coreutils: export LNGTEST_COREUTILS = $(CURDIR)/.cache/coreutils
-coreutils:
+coreutils: build programs
 	testdata/fetch-coreutils.sh $(LNGTEST_COREUTILS)
-	@$(MAKE) test-timeout leftovers
+	$(PRIVATE) $(GOTEST) -timeout 30m -run 'TestDoors|TestCoreutils' ./internal/e2e/escapes
+	@$(MAKE) leftovers
 
 ## test-fleet: lineage -H against ten sshd on the loopback (root)
 test-fleet: build programs

@@ -6,5 +6,6 @@
 // saw.
 //
 // The programs' marker shows what is alive, never lineage; processes that must not be
-// touched count the signals that they get.
+// touched count the signals that they get. The doors other than lineage run, and coreutils' own
+// tests of timeout(1), are tried with rows of the same table.
 package escapes

@@ -1,6 +1,6 @@
 //go:build linux
 
-package timeout
+package escapes
 
 import (
 	"os"

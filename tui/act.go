@@ -126,7 +126,7 @@ func (m *model) askEnd(r *picture.Row) (cmd tea.Cmd) {
 		o.Name = panes.SessionLabel(s.Session)
 		o.Grace = time.Duration(s.Session.GraceSeconds * float64(time.Second))
 	}
-	m.dialog, cmd = panes.EndDialog(o)
+	m.dialog, cmd = panes.OpenDialog(o)
 	return cmd
 }
 
@@ -139,8 +139,8 @@ func (m *model) askKill(r *picture.Row) {
 		m.complain("%s has exited already", panes.ProcessLabel(p))
 	default:
 		o := m.dialogOptions(p.Session, panes.ProcessLabel(p))
-		o.Process = *p
-		m.dialog = panes.KillDialog(o)
+		o.Process = new(*p)
+		m.dialog, _ = panes.OpenDialog(o)
 	}
 }
 

@@ -39,7 +39,6 @@ const (
 // Dialog asks about a session or a process, and shows the result.
 type Dialog struct {
 	DialogOptions
-	kill    bool // the process, not its session
 	choices []string
 	choice  int
 	stage   Stage
@@ -68,25 +67,22 @@ type DialogOptions struct {
 	Name    string // of the session or the process, in the dialog
 	Session string
 	Grace   time.Duration
-	Process api.Process // that is killed
+	Process *api.Process // that is killed; nil: the session is ended
 }
 
-// EndDialog opens the dialog that ends a session, and requests the plan.
-func EndDialog(o DialogOptions) (*Dialog, tea.Cmd) {
-	d := open(o, "Cancel", "End", "End now")
+// OpenDialog opens the dialog. Before an end it requests the plan.
+func OpenDialog(o DialogOptions) (*Dialog, tea.Cmd) {
+	d := &Dialog{DialogOptions: o, hears: o.Now().Add(deaf), page: 1}
+	if d.kills() {
+		d.choices = []string{"Cancel", "SIGTERM", "SIGKILL"}
+		return d, nil
+	}
+	d.choices = []string{"Cancel", "End", "End now"}
 	return d, d.askPlan()
 }
 
-// KillDialog opens the dialog that kills a process.
-func KillDialog(o DialogOptions) *Dialog {
-	d := open(o, "Cancel", "SIGTERM", "SIGKILL")
-	d.kill = true
-	return d
-}
-
-func open(o DialogOptions, choices ...string) *Dialog {
-	return &Dialog{DialogOptions: o, choices: choices, hears: o.Now().Add(deaf), page: 1}
-}
+// kills reports whether it is about a process, not its session.
+func (d *Dialog) kills() bool { return d.Process != nil }
 
 // Stage is the progress of the dialog.
 func (d *Dialog) Stage() Stage { return d.stage }
@@ -124,7 +120,7 @@ func (d *Dialog) rows(closed *bool) []ink.KeyRow {
 // blocked says why there is nothing to confirm yet, "" if there is.
 func (d *Dialog) blocked() string {
 	switch p := d.plan; {
-	case d.kill:
+	case d.kills():
 		return ""
 	case p == nil:
 		return "the list of what would die has not come"
@@ -139,7 +135,7 @@ func (d *Dialog) confirm() tea.Cmd {
 		return nil
 	}
 	d.stage, d.offset = Sending, 0
-	if d.kill {
+	if d.kills() {
 		return d.sendKill([]string{"", "TERM", "KILL"}[d.choice])
 	}
 	return d.sendEnd(d.choice == 2)

@@ -41,11 +41,11 @@ func (d *Dialog) title() string {
 	switch {
 	case d.stage == Done:
 		return "Result"
-	case d.stage == Sending && d.kill:
+	case d.stage == Sending && d.kills():
 		return "Killing"
 	case d.stage == Sending:
 		return "Ending"
-	case d.kill:
+	case d.kills():
 		return "Kill"
 	}
 	return "End"
@@ -120,7 +120,7 @@ func (d *Dialog) question() string {
 		return ""
 	case d.stage == Sending:
 		return d.Name
-	case d.kill:
+	case d.kills():
 		return "Kill " + d.Name + " only? What it started stays."
 	}
 	return "End session " + d.Name + "?"
@@ -131,9 +131,9 @@ func (d *Dialog) means() string {
 	switch {
 	case d.choice == 0:
 		return "Cancel: no signal is sent."
-	case d.kill && d.choice == 1:
+	case d.kills() && d.choice == 1:
 		return "SIGTERM: the process may clean up, or ignore it."
-	case d.kill:
+	case d.kills():
 		return "SIGKILL: the process dies at once."
 	case d.choice == 1:
 		return fmt.Sprintf("SIGTERM to all processes, SIGKILL to those left after %v; also to all that they start meanwhile.", d.Grace)
@@ -153,8 +153,8 @@ func (d *Dialog) write(l *Labels, put func(ink.Paint, string), columns int) {
 	case d.report != nil, d.killed != nil:
 		text, _ := d.outcome()
 		put(ink.Paint{}, text)
-	case d.kill:
-		put(ink.Paint{}, fmt.Sprintf("%d %s", d.Process.PID, l.Command(&d.Process)))
+	case d.kills():
+		put(ink.Paint{}, fmt.Sprintf("%d %s", d.Process.PID, l.Command(d.Process)))
 		put(l.Dim, "  locked to "+d.Process.Ref.String()+": another process with that PID is safe")
 	case d.plan == nil:
 		put(l.Dim, d.Name+": asking what would die"+l.Dots)

@@ -35,10 +35,10 @@ func TestFullOfTheLiving(t *testing.T) {
 	write(t, j, Batch{Sessions: []Session{lives(1, 1000), lives(2, 1001), lives(3, 1001)}, Spare: spare})
 	write(t, j, Batch{Processes: crowd(1, 100, 1), Spare: spare})
 	write(t, j, Batch{Processes: crowd(10001, 50, 3), Spare: spare})
-	for first := 1000; first < 1600; first += 100 {
+	for first := 1000; first < 1700; first += 100 {
 		write(t, j, Batch{Processes: crowd(first, 100, 2), Spare: spare})
 	}
-	if all, err := j.Processes(t.Context(), "b1", 2); err != nil || len(all) < 300 || len(all) == 600 || all[0].PID != 1001 || all[len(all)-1].PID != 1599 {
+	if all, err := j.Processes(t.Context(), "b1", 2); err != nil || len(all) < 300 || len(all) == 700 || all[0].PID != 1001 || all[len(all)-1].PID != 1699 {
 		t.Errorf("%d processes of the largest session are left, %v", len(all), err)
 	}
 	count := func(id tracer.SessionID) int {
@@ -53,7 +53,7 @@ func TestFullOfTheLiving(t *testing.T) {
 		t.Errorf("%q although dead processes can go", d)
 	}
 	// Now live ones fill it.
-	for first := 1600; first < 4000; first += 100 {
+	for first := 1700; first < 4000; first += 100 {
 		write(t, j, Batch{Processes: crowd(first, 100, 2), Spare: spare})
 	}
 	for pid := 4001; pid < 4400; pid += 2 { // up to the last page

@@ -82,9 +82,8 @@ func TestPanics(t *testing.T) {
 		status       int // 0: any answer, or none
 		stops        bool
 	}{
-		"Lookup":   {"GET", "/v1/sessions", nil, 0, false},                              // who connects
-		"Session":  {"GET", "/v1/sessions", nil, http.StatusInternalServerError, false}, // a read
-		"Snapshot": {"GET", "/v1/sessions?state=idle", nil, http.StatusInternalServerError, false},
+		"Lookup":   {"GET", "/v1/sessions", nil, 0, false},                                                                  // who connects
+		"Session":  {"GET", "/v1/sessions", nil, http.StatusInternalServerError, false},                                     // a read
 		"Create":   {"POST", "/v1/sessions", api.NewSession{Root: api.Ref{PID: 200}}, http.StatusInternalServerError, true}, // an update
 		"Settle":   {"POST", "/v1/sessions/lngtest/end", api.EndRequest{}, 0, true},                                         // the enforcer's goroutine
 		"Identify": {"GET", "/v1/version", nil, 0, false},

@@ -124,7 +124,7 @@ func TestRoutesAreAuthorised(t *testing.T) {
 func TestRemote(t *testing.T) {
 	w := daemontest.New(t)
 	remote := strings.Fields(`GET/v1/status GET/v1/sessions GET/v1/sessions/{s} GET/v1/sessions/{s}/tree GET/v1/sessions/{s}/report GET/v1/processes/{ref}
-		GET/v1/why GET/v1/orphans GET/v1/leaks GET/v1/history GET/v1/watch POST/v1/commands GET/v1/commands/{id}`)
+		GET/v1/why GET/v1/orphans GET/v1/leaks GET/v1/history POST/v1/commands GET/v1/commands/{id}`)
 	for pattern := range w.Service.API.Routes() {
 		method, path, _ := strings.Cut(pattern, " ")
 		req, err := http.NewRequestWithContext(t.Context(), method, "http://lineage"+path, nil)

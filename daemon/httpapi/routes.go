@@ -44,7 +44,7 @@ func (s *Server) routes() map[string]route {
 			large(a, onHost(a, access.Read, "history", params("since", "until", "limit", "next", "after"),
 				session.getHistory)),
 		),
-		"GET /v1/watch":        remote(onTarget(params(), session.getWatch, access.Read)),
+		"GET /v1/watch":        onTarget(params(), session.getWatch, access.Read),
 		"POST /v1/daemon/stop": onHost(a, access.Manage, "daemon", bodyOf[api.StopRequest](b), daemon.postStop),
 		"POST /v1/halt": large(a, onHost(a, access.Halt, "host",
 			bodyOf[api.HaltRequest](b), daemon.postHalt)),

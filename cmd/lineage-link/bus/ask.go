@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -25,11 +24,8 @@ const (
 // ErrNobody says that nobody on the bus takes the messages of a subject.
 var ErrNobody = errors.New("no program on the bus takes it")
 
-// Ask sends a message, and has each called for what is answered until it has enough. With again above 0 it
-// sends the message again and again: what is answered is a stream, which lasts while somebody reads it.
-func (b *Bus) Ask(
-	ctx context.Context, subject string, body []byte, again time.Duration, each func(*Message) (more bool, err error),
-) error {
+// Ask sends a message, and has each called for what is answered until it has enough.
+func (b *Bus) Ask(ctx context.Context, subject string, body []byte, each func(*Message) (more bool, err error)) error {
 	if !b.Up() {
 		return ErrDown
 	}
@@ -44,21 +40,6 @@ func (b *Bus) Ask(
 	}
 	if err != nil {
 		return fmt.Errorf("ask %s: %w", subject, err)
-	}
-	if again > 0 {
-		ticks := time.Tick(again)
-		asking, cancel := context.WithCancel(ctx)
-		defer cancel()
-		go func() {
-			for {
-				select {
-				case <-ticks:
-					_ = b.nc.PublishRequest(subject, reply, body) // else the stream ends
-				case <-asking.Done():
-					return
-				}
-			}
-		}()
 	}
 	for {
 		m, err := s.NextMsgWithContext(ctx)
@@ -95,7 +76,7 @@ func (b *Bus) Hosts(ctx context.Context) (names []string, err error) {
 	prefix := service.HostSubject("")
 	for next, left := uint64(1), true; left; {
 		ask := fmt.Appendf(nil, `{"seq":%d,"next_by_subj":%q,"batch":%d}`, next, prefix+"*", listed)
-		err := b.Ask(ctx, "$JS.API.DIRECT.GET."+service.HostsStream, ask, 0, func(m *Message) (more bool, err error) {
+		err := b.Ask(ctx, "$JS.API.DIRECT.GET."+service.HostsStream, ask, func(m *Message) (more bool, err error) {
 			switch status := m.Head["Status"]; status {
 			case "":
 			case "204", "404": // the end of the batch; none

@@ -15,7 +15,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -28,7 +27,6 @@ const (
 	maxQuestion  = 16 << 10         // bytes of a message
 	maxOrder     = 64 << 10         // … with a signed command, as the daemon takes it
 	maxDocuments = 8                // questions that are answered at the same time
-	maxStreams   = 8                // … with a stream
 	maxReceipts  = 64               // … with the receipt of a command, which may be waited for
 	maxAnswer    = 64 << 20         // bytes of a document
 	askTime      = 20 * time.Second // the daemon has for a document
@@ -43,10 +41,9 @@ var receipt = regexp.MustCompile(`^/v1/commands/[0-9a-f]{32}$`)
 type Host struct {
 	All bool // it answers questions of any kind, not only about commands
 
-	daemon                       http.Client
-	documents, streams, receipts chan struct{} // questions that are answered
-	read                         sync.Map      // timers with which streams end, by who asked
-	quiet                        zerolog.Logger
+	daemon              http.Client
+	documents, receipts chan struct{} // questions that are answered
+	quiet               zerolog.Logger
 }
 
 // NewHost answers for the daemon on that socket.
@@ -61,9 +58,8 @@ func NewHost(socket string, log zerolog.Logger) *Host {
 			},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
-		documents: make(chan struct{}, maxDocuments), streams: make(chan struct{}, maxStreams),
-		receipts: make(chan struct{}, maxReceipts),
-		quiet:    quiet(log),
+		documents: make(chan struct{}, maxDocuments), receipts: make(chan struct{}, maxReceipts),
+		quiet: quiet(log),
 	}
 }
 
@@ -74,7 +70,11 @@ func (h *Host) Serve(ctx context.Context, b *Bus, name string) error {
 	}
 	return errors.Join(
 		b.Subscribe(service.CommandSubject(name), func(m *Message) { h.order(ctx, m.Body, to(m)) }),
-		b.Subscribe(service.AskSubject(name), func(m *Message) { h.ask(ctx, m.Body, m.Asker(), to(m)) }))
+		b.Subscribe(service.AskSubject(name), func(m *Message) {
+			if m.Asker() != "" {
+				h.ask(ctx, m.Body, to(m))
+			}
+		}))
 }
 
 // order passes a signed command on. What cannot be one does not reach the daemon, which answers few requests a second.
@@ -90,7 +90,7 @@ func (h *Host) order(ctx context.Context, command []byte, answer func(*Message) 
 		ctx, over := context.WithTimeout(ctx, postTime)
 		defer over()
 		var status int
-		status, err = h.pass(ctx, http.MethodPost, "/v1/commands", command, false, answer)
+		status, err = h.pass(ctx, http.MethodPost, "/v1/commands", command, answer)
 		if err == nil && status != http.StatusAccepted {
 			err = fmt.Errorf("the daemon answers %d", status)
 		}
@@ -102,22 +102,11 @@ func (h *Host) order(ctx context.Context, command []byte, answer func(*Message) 
 	}
 }
 
-// ask begins to answer a question, in the background, until ctx is done. asker tells apart who asks.
-func (h *Host) ask(ctx context.Context, question []byte, asker string, answer func(*Message) error) {
-	if asker == "" {
-		return
-	}
+// ask begins to answer a question, in the background, until ctx is done.
+func (h *Host) ask(ctx context.Context, question []byte, answer func(*Message) error) {
 	u, err := h.parse(question)
-	room, limit, stream := h.documents, askTime, false
-	switch {
-	case err != nil:
-	case u.Path == service.StreamPath:
-		if timer, again := h.read.Load(asker); again {
-			timer.(*time.Timer).Reset(service.StreamTime)
-			return
-		}
-		room, limit, stream = h.streams, service.StreamTime, true
-	case receipt.MatchString(u.Path):
+	room := h.documents
+	if err == nil && receipt.MatchString(u.Path) {
 		room = h.receipts
 	}
 	if err == nil {
@@ -131,18 +120,10 @@ func (h *Host) ask(ctx context.Context, question []byte, asker string, answer fu
 		refuse(err, answer)
 		return
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	timer := time.AfterFunc(limit, cancel)
-	if stream {
-		h.read.Store(asker, timer)
-	}
 	go func() {
-		_, _ = h.pass(ctx, http.MethodGet, u.RequestURI(), nil, stream, answer)
-		if stream {
-			h.read.Delete(asker)
-		}
-		timer.Stop()
-		cancel()
+		ctx, cancel := context.WithTimeout(ctx, askTime)
+		defer cancel()
+		_, _ = h.pass(ctx, http.MethodGet, u.RequestURI(), nil, answer)
 		<-room
 	}()
 }
@@ -166,7 +147,7 @@ func (h *Host) parse(question []byte) (*url.URL, error) {
 
 // pass passes a request on, and what the daemon answers, in parts. An error says that it does not answer.
 func (h *Host) pass(
-	ctx context.Context, method, path string, body []byte, stream bool, answer func(*Message) error,
+	ctx context.Context, method, path string, body []byte, answer func(*Message) error,
 ) (status int, err error) {
 	req, err := http.NewRequestWithContext(ctx, method, "http://lineage"+path, bytes.NewReader(body))
 	var resp *http.Response
@@ -190,13 +171,13 @@ func (h *Host) pass(
 	}
 	buffer := make([]byte, service.PartBytes)
 	for part, size := 0, 0; ; part++ {
-		n, err := read(resp.Body, buffer, !stream)
+		n, err := read(resp.Body, buffer)
 		size += n
 		m := &Message{Head: head}
 		head = map[string]string{} // of the next part
 		m.Head[service.PartHeader] = strconv.Itoa(part)
 		switch {
-		case err == nil && !stream && size > maxAnswer:
+		case err == nil && size > maxAnswer:
 			m.Head[service.BrokenHeader], n = fmt.Sprintf("it is larger than %d MiB", maxAnswer>>20), 0
 		case err == nil:
 			m.Head[service.MoreHeader] = "1"
@@ -209,9 +190,9 @@ func (h *Host) pass(
 	}
 }
 
-// read reads what there is, or with whole until the buffer is full.
-func read(r io.Reader, buffer []byte, whole bool) (n int, err error) {
-	for n < len(buffer) && err == nil && (n == 0 || whole) {
+// read reads until the buffer is full. The error is the reader's: that of [io.ReadFull] could be either end.
+func read(r io.Reader, buffer []byte) (n int, err error) {
+	for n < len(buffer) && err == nil {
 		var more int
 		more, err = r.Read(buffer[n:])
 		n += more

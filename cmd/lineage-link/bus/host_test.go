@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -175,40 +174,4 @@ func TestOrder(t *testing.T) {
 		}
 	}
 	require.Equal(t, strings.Count(log.String(), "\n"), 1)
-}
-
-// TestStream: each line is a part of its own as soon as it is there; who asks again gets no second stream;
-// it ends with who reads it.
-func TestStream(t *testing.T) {
-	lines, gone := make(chan string), make(chan struct{})
-	var streams atomic.Int32
-	s := newServer(t, nil)
-	h := s.host("web1", func(w http.ResponseWriter, r *http.Request) {
-		streams.Add(1)
-		for {
-			select {
-			case line := <-lines:
-				io.WriteString(w, line)
-				w.(http.Flusher).Flush()
-			case <-r.Context().Done():
-				close(gone)
-				return
-			}
-		}
-	})
-	ann := s.client("", nil)
-	answers := s.ask(ann, "web1", "/v1/watch")
-	for i, line := range []string{"one\n", "two\n"} {
-		lines <- line
-		m := s.next(answers)
-		require.Equal(t, string(m.Data)+m.Header.Get(service.PartHeader)+m.Header.Get(service.MoreHeader), line+fmt.Sprint(i)+"1")
-	}
-	require.NoError(t, ann.PublishRequest(service.AskSubject("web1"), answers.Subject, []byte(`{"path":"/v1/watch"}`)))
-	s.next(s.ask(ann, "web1", "")) // comes after that
-	require.Equal(t, streams.Load(), 1)
-	timer, _ := h.read.Load(answers.Subject)
-	timer.(*time.Timer).Reset(time.Millisecond) // nobody asks again
-	<-gone
-	require.Equal(t, s.next(answers).Header.Get(service.BrokenHeader), "the daemon has broken off")
-	require.Eventually(t, "end of the stream", func() bool { _, reads := h.read.Load(answers.Subject); return !reads })
 }

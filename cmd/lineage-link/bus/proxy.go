@@ -125,17 +125,13 @@ func (p *proxy) answer(w http.ResponseWriter, r *http.Request) error {
 
 // ask sends a message to a host, and passes its answer on. The first part may take that long.
 func (p *proxy) ask(w http.ResponseWriter, r *http.Request, subject string, message []byte, first time.Duration) error {
-	patience, again := answerTime, time.Duration(0)
-	if r.URL.Path == service.StreamPath {
-		patience, again = service.StreamTime, service.StreamTime/3
-	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	late := time.AfterFunc(first, cancel)
 	defer late.Stop()
 	part := 0
-	err := p.bus.Ask(ctx, subject, message, again, func(m *Message) (more bool, err error) {
-		late.Reset(patience)
+	err := p.bus.Ask(ctx, subject, message, func(m *Message) (more bool, err error) {
+		late.Reset(answerTime)
 		if m.Head[service.PartHeader] != strconv.Itoa(part) {
 			return false, errors.New("a part of the answer is missing")
 		}
@@ -159,9 +155,6 @@ func (p *proxy) ask(w http.ResponseWriter, r *http.Request, subject string, mess
 		if _, err := w.Write(body); err != nil {
 			return false, err
 		}
-		if again > 0 {
-			_ = http.NewResponseController(w).Flush() // what is not written now is written with the next part
-		}
 		return m.Head[service.MoreHeader] != "", nil
 	})
 	switch {
@@ -173,7 +166,7 @@ func (p *proxy) ask(w http.ResponseWriter, r *http.Request, subject string, mess
 	case ctx.Err() != nil && r.Method == http.MethodPost:
 		return fmt.Errorf("no answer within %v; whether the host took the command is not known", first)
 	case ctx.Err() != nil:
-		return fmt.Errorf("no answer within %v", patience)
+		return fmt.Errorf("no answer within %v", answerTime)
 	}
 	return err
 }

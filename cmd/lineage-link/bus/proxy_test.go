@@ -21,14 +21,12 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
-// TestRead: a client gets through proxy, server and link what the daemon answers: documents, also large ones, errors,
-// and a stream line by line.
+// TestRead: a client gets through proxy, server and link what the daemon answers: documents, also large ones, and errors.
 func TestRead(t *testing.T) {
 	names := make([]api.Session, 20_000)
 	for i := range names {
 		names[i].ID = strings.Repeat("x", 60)
 	}
-	lines := make(chan string)
 	s := newServer(t, nil)
 	s.host("web1", func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -39,11 +37,6 @@ func TestRead(t *testing.T) {
 			e := api.NewError(api.CodeNotFound, "session none: not found", "")
 			w.WriteHeader(e.Status())
 			json.NewEncoder(w).Encode(api.ErrorDocument{Error: e})
-		case "/v1/watch":
-			for line := range lines {
-				io.WriteString(w, line)
-				w.(http.Flusher).Flush()
-			}
 		}
 	})
 	to := s.operator()
@@ -53,14 +46,6 @@ func TestRead(t *testing.T) {
 	require.Equal(t, len(list.Items), len(names))
 	_, err = c.Session(t.Context(), "none")
 	require.Equal(t, err.Error(), "session none: not found")
-	go func() { lines <- `{"kind":"snapshot"}` + "\n" }()
-	err = c.Watch(t.Context(), func(f *api.Frame) error {
-		if f.Kind == "snapshot" {
-			go func() { lines <- `{"kind":"end","reason":"stopping"}` + "\n"; close(lines) }()
-		}
-		return nil
-	})
-	require.NoError(t, err)
 	_, err = c.End(t.Context(), "build", api.EndRequest{})
 	require.Contains(t, err.Error(), "only asked", "use --sign")
 	_, err = to("web2").Status(t.Context())

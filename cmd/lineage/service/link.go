@@ -157,12 +157,6 @@ const (
 // PartBytes is how much of an answer a part has at most, before it is compressed.
 const PartBytes = 512 << 10
 
-// StreamPath is answered with parts without end, while the question is sent again within StreamTime.
-const (
-	StreamPath = "/v1/watch"
-	StreamTime = 30 * time.Second
-)
-
 // ReceiptSubject is where a host publishes receipts.
 func ReceiptSubject(host string) string { return "lin.h." + host + ".receipt" }
 

@@ -42,16 +42,16 @@ func writePages(args []string) error {
 		return fmt.Errorf("make the folder: %w", err)
 	}
 	a := &app{Console: cli.Console{Env: func(string) string { return "" }}, host: thisHost()}
-	return writePage(a.root(), args[0], date.UTC().Format(time.DateOnly))
+	return writeManual(a.root(), args[0], date.UTC().Format(time.DateOnly))
 }
 
-// writePage writes the page of a command and those of the commands below it.
-func writePage(cmd *cobra.Command, dir, date string) error {
+// writeManual writes the page of a command and those of the commands below it.
+func writeManual(cmd *cobra.Command, dir, date string) error {
 	for _, c := range cmd.Commands() {
 		if c.Name() == "completion" || c.Name() == "help" || c.DisableFlagParsing || !c.Runnable() {
 			continue
 		}
-		if err := writePage(c, dir, date); err != nil {
+		if err := writeManual(c, dir, date); err != nil {
 			return err
 		}
 	}

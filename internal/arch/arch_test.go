@@ -283,6 +283,7 @@ func TestGoroutines(t *testing.T) {
 		"daemon/system/logging.go":               "writes lines",
 		"daemon/system/ratelimit.go":             "counts lines",
 		"daemon/registry/conclude.go":            "wakes the enforcer",
+		"daemon/guard.go":                        "waits for an exit",
 		"daemon/run.go":                          "is the registry's own",
 		"daemon/serve.go":                        "raises the priority",
 		"tracer/procfs/bounded.go":               "hands a panic to the goroutine that waits",

@@ -14,7 +14,7 @@ var mayImport = map[string]string{
 	"cmd/lineage-export/otlp":      "api cmd/lineage-export/follow",
 	"cmd/lineage-link":             "api cmd/lineage-link/bus cmd/lineage/service",
 	"cmd/lineage-link/bus":         "api cmd/lineage/service",
-	"cmd/lineage-mcp":              "api api/display cmd/lineage/hook",
+	"cmd/lineage-mcp":              "api api/display",
 	"cmd/lineage/cli":              "api api/display cmd/lineage/text enforcer/policy",
 	"cmd/lineage/ending":           "api api/display cmd/lineage/cli cmd/lineage/hosts cmd/lineage/text cmd/lineage/urgent",
 	"cmd/lineage/hook":             "api api/display",

@@ -173,9 +173,7 @@ func (a *Attribution) Restore(v registry.View, x *registry.Session, was registry
 	*its = brokered{}
 	err := errors.Join(was.Decode("token", &token), was.Decode("brokered", its), was.Decode("clients", &its.command))
 	a.o.Steward.SetShared(v, x.ID(), its.Shared)
-	for _, e := range its.command.Requests {
-		its.Requests = append(its.Requests, e)
-	}
+	its.Requests = append(its.Requests, its.command.Requests...)
 	its.command.Requests = nil
 	for _, e := range its.Requests {
 		its.booked += e.size()

@@ -113,22 +113,18 @@ func TestUser(t *testing.T) {
 	}
 }
 
-func TestUserAndGroup(t *testing.T) {
-	require.Root(t)
-	for name, want := range map[string]string{
-		"nobody:1234": "65534 1234 1234\n", "65534:daemon": "65534 1 1\n", "54321:1234": "54321 1234 1234\n",
-		"lngtest-nobody:0": "", "nobody:": "", "nobody:lngtest-none": "", ":0": "", "-1:0": "", "99999999999:0": "", "0:-1": "",
-	} {
+// What is not a user is refused.
+func TestNoUser(t *testing.T) {
+	for _, name := range []string{"lngtest-nobody", "nobody:1234", "-1", "99999999999"} {
 		s := script{}
 		s.Options.User = name
-		got := run(t, s, "sh", "-c", "echo $(id -u) $(id -g) $(id -G)")
-		if got.stdout != want || (got.code == 125) != (want == "") || strings.Count(got.stderr, "\n") > 1 {
-			t.Errorf("%s: %+v, want %q", name, got, want)
+		if got := run(t, s, "true"); got.code != 125 || strings.Count(got.stderr, "\n") != 1 {
+			t.Errorf("%s: %+v", name, got)
 		}
 	}
 }
 
-// Without :GROUP the command has the user's supplementary groups.
+// The command has the user's supplementary groups.
 func TestUserHasItsGroups(t *testing.T) {
 	require.Root(t)
 	groups := require.ReadFile(t, "/etc/group")

@@ -50,7 +50,7 @@ type Options struct {
 	Confine   bool           // the session's signals do not reach other processes
 	Subreaper bool           // orphans of the session become ours, not PID 1's
 	Quiet     bool           // print nothing about leftovers that were ended
-	User      string         // USER or USER:GROUP that the command runs as; "": the caller
+	User      string         // that the command runs as; "": the caller
 	Args      []string       // the command
 
 	// Limits of the session; 0: none.

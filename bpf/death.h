@@ -100,7 +100,7 @@ __noinline int make_way(u32 tgid, u64 start)
 		return 0;
 	if (id.start && !(word & ENTRY_DEAD)) {
 		count(COUNT_STALE);
-		forget(tgid, word);
+		bury(tgid, e, word, false);
 	} else if (id.start) {
 		e = dead_at(&id); /* again: the element may have been another process's */
 		if (e)

@@ -388,7 +388,8 @@ type StopRequest struct {
 
 // ofSession sends a request about a session. A word that cannot be an id or a name is
 // not sent: it would change the path.
-func ofSession[T any](c *client, ctx context.Context, method, s, what string, query url.Values, body any) (*T, error) {
+func ofSession[T any](c *client, ctx context.Context, method, s, what string,
+	query url.Values, body any) (*T, error) {
 	if !IsSessionWord(s) {
 		return nil, NewError(CodeNotFound, fmt.Sprintf("session %q not found", s), "")
 	}

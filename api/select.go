@@ -333,7 +333,8 @@ func SessionOf(ctx context.Context, c Client, word string) (*Session, error) {
 	case 1:
 		return c.Session(ctx, items[0].ID)
 	}
-	several := NewError(CodeAmbiguous, fmt.Sprintf("session %s: several ids begin with that", word), "write more of it")
+	several := NewError(CodeAmbiguous, fmt.Sprintf("session %s: several ids begin with that", word),
+		"write more of it")
 	several.Items = items
 	return nil, several
 }

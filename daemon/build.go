@@ -44,7 +44,8 @@ func (h Host) build(p parts, o Options) *Service {
 	}
 	s.Access = access.New(access.Options{
 		Kernel: k, Proc: h.Proc, Group: h.Group, Peer: h.PeerOf,
-		Clock: h.Clock.Monotonic, Limits: h.Limits.Limits, Audit: p.audit.Add, Mode: r.Mode, Redact: r.Redact, Log: log,
+		Clock: h.Clock.Monotonic, Limits: h.Limits.Limits, Audit: p.audit.Add,
+		Mode: r.Mode, Redact: r.Redact, Log: log,
 	})
 	containers := lookup.NewContainerFinder(h.Proc, log)
 	ground := registry.Ground{Registry: reg, Kernel: k, Proc: h.Proc, Clock: h.Clock, Log: log}
@@ -86,7 +87,8 @@ func (h Host) build(p parts, o Options) *Service {
 	})
 	keeper := &rules.Keeper{Ground: ground, Find: find, Access: s.Access, Rules: r, Steward: steward}
 	orders := signed.New(signed.Options{
-		Ground: ground, Memory: p.commands, HostKeys: filepath.Join(files, "etc/ssh"), Policy: r.Policy, BootID: p.bootID,
+		Ground: ground, Memory: p.commands, HostKeys: filepath.Join(files, "etc/ssh"),
+		Policy: r.Policy, BootID: p.bootID,
 		Find: find, Archive: archive, Access: s.Access, Acts: does, Stopping: s.stopping,
 	})
 	feed := stream.NewFeed(stream.FeedOptions{Lines: lines, Status: s.status.Watched})

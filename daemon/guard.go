@@ -56,7 +56,8 @@ func protect(k Kernel, pid uint32) (tracer.Identity, error) {
 		}
 		above[pid] = true
 		// An ancestor that died meanwhile, or is a member, needs no protection.
-		if err := k.Protect(pid); err != nil && !errors.Is(err, tracer.ErrNotFound) && !errors.Is(err, tracer.ErrProtected) {
+		if err := k.Protect(pid); err != nil && !errors.Is(err, tracer.ErrNotFound) &&
+			!errors.Is(err, tracer.ErrProtected) {
 			return self, fmt.Errorf("protect the daemon's ancestor: %w", err)
 		}
 	}

@@ -71,7 +71,8 @@ func (h Host) noLive(i system.Instance) error {
 		return fmt.Errorf("unload: %w; use --force to unload anyway", err)
 	}
 	if live > 0 {
-		return api.NewError(api.CodeLiveSessions, fmt.Sprintf("unload: live sessions: %d", live), "end them, or use --force")
+		return api.NewError(api.CodeLiveSessions, fmt.Sprintf("unload: live sessions: %d", live),
+			"end them, or use --force")
 	}
 	return nil
 }

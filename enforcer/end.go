@@ -274,7 +274,8 @@ func (e *Enforcer) wait(now time.Duration) time.Duration {
 func (e *Enforcer) judge(x *ending, now time.Duration) (r *Result, done bool) {
 	info, err := x.info, x.err
 	if errors.Is(err, tracer.ErrNotFound) {
-		return &Result{Session: x.id, Verdict: api.VerdictUnknown, Why: "the kernel holds no record of it", Gone: true}, true
+		return &Result{Session: x.id, Verdict: api.VerdictUnknown,
+			Why: "the kernel holds no record of it", Gone: true}, true
 	}
 	if err != nil {
 		return e.unanswered(x, now, err), false
@@ -282,7 +283,8 @@ func (e *Enforcer) judge(x *ending, now time.Duration) (r *Result, done bool) {
 	x.failing = 0
 	switch info.State {
 	case tracer.StateFree:
-		return &Result{Session: x.id, Verdict: api.VerdictUnknown, Why: "the kernel holds no record of it", Gone: true}, true
+		return &Result{Session: x.id, Verdict: api.VerdictUnknown,
+			Why: "the kernel holds no record of it", Gone: true}, true
 	case tracer.StateActive:
 		if info.Paused == 0 {
 			return nil, true
@@ -381,5 +383,6 @@ func (e *Enforcer) unanswered(x *ending, now time.Duration, err error) *Result {
 		return nil
 	}
 	x.judged = true
-	return &Result{Session: x.id, Verdict: api.VerdictUnknown, Why: fmt.Sprintf("the kernel does not answer: %v", err)}
+	return &Result{Session: x.id, Verdict: api.VerdictUnknown,
+		Why: fmt.Sprintf("the kernel does not answer: %v", err)}
 }

@@ -133,7 +133,8 @@ func (g *Graph) run(n *node, e *Event) {
 	if found {
 		return
 	}
-	n.execs = slices.Insert(n.execs, i, exec{e.Time, g.images.intern(e.UID, e.Comm[:], e.Exe, e.Argv, e.ArgvTruncated)})
+	n.execs = slices.Insert(n.execs, i, exec{e.Time, g.images.intern(e.UID, e.Comm[:],
+		e.Exe, e.Argv, e.ArgvTruncated)})
 	if len(n.execs) > maxExecs {
 		g.images.release(n.execs[1].image)
 		n.execs = slices.Delete(n.execs, 1, 2)

@@ -195,7 +195,8 @@ func (n *node) sessionID() SessionID {
 // view copies n out.
 func (n *node) view() Node {
 	v := Node{
-		ID: n.id, Session: n.sessionID(), Evidence: n.evidence, Source: n.source, Creator: n.creatorID, Parent: n.parent,
+		ID: n.id, Session: n.sessionID(), Evidence: n.evidence, Source: n.source,
+		Creator: n.creatorID, Parent: n.parent,
 		State: n.state, Orphan: n.orphan(),
 		Looks: n.Looks,
 		Born:  n.id.Start, Exited: n.exited,

@@ -11,7 +11,8 @@ func (g *Graph) Needed(id ID) bool {
 // from the creator, which is in the same session, and kept longer than what it created.
 func (n *Node) Shorten() {
 	c := n.Commands
-	if n.Evidence == Fork && n.Under == n.Creator && len(c) > 1 && c[0].Time == n.ID.Start && c[1].Time != n.ID.Start {
+	if n.Evidence == Fork && n.Under == n.Creator && len(c) > 1 && c[0].Time == n.ID.Start &&
+		c[1].Time != n.ID.Start {
 		n.Commands = c[1:]
 	}
 }

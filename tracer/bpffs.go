@@ -74,7 +74,8 @@ func checkRoots(dir string, stickyWillDo bool) error {
 	case st.Uid != 0:
 		return ErrUnsafePins.with(fmt.Sprintf("%s belongs to uid %d", dir, st.Uid))
 	case st.Mode&0o022 != 0 && !(stickyWillDo && st.Mode&unix.S_ISVTX != 0):
-		return ErrUnsafePins.with(fmt.Sprintf("users other than root may write to %s, mode %04o", dir, st.Mode&0o7777))
+		return ErrUnsafePins.with(fmt.Sprintf("users other than root may write to %s, mode %04o",
+			dir, st.Mode&0o7777))
 	}
 	return nil
 }

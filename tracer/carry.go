@@ -38,7 +38,8 @@ func (t *Tracer) carrySessions(from *takeover.Programs) error {
 	return from.Sessions(func(slot uint32, s *bpf.LineageSession, c *bpf.LineageCtl) error {
 		var have bpf.LineageSession
 		if slot >= sessions.MaxEntries() {
-			return fmt.Errorf("session %v: slot %d is not one of our %d", SessionID(s.Id), slot, sessions.MaxEntries())
+			return fmt.Errorf("session %v: slot %d is not one of our %d", SessionID(s.Id),
+				slot, sessions.MaxEntries())
 		}
 		if err := sessions.Lookup(slot, &have); err != nil {
 			return fmt.Errorf("session %v: %w", SessionID(s.Id), err)

@@ -123,7 +123,8 @@ func (t *Tracer) Sessions() ([]SessionInfo, error) {
 
 // record is what the kernel has in a slot.
 func (t *Tracer) record(slot uint32) (s bpf.LineageSession, c bpf.LineageCtl, err error) {
-	err = errors.Join(t.maps[bpf.LineageMapSessions].Lookup(slot, &s), t.maps[bpf.LineageMapSessionCtl].Lookup(slot, &c))
+	err = errors.Join(t.maps[bpf.LineageMapSessions].Lookup(slot, &s),
+		t.maps[bpf.LineageMapSessionCtl].Lookup(slot, &c))
 	return s, c, err
 }
 

@@ -129,7 +129,8 @@ func Probe(dir, run string) Report {
 		"a root's end is carried out by the daemon, or at the next fork or exec on the host",
 	)
 	refuser, err := k.findRefuser()
-	optional("condemned members may not fork", err, "at level 2 a fork bomb lives a little longer", "by ", refuser.String())
+	optional("condemned members may not fork", err, "at level 2 a fork bomb lives a little longer",
+		"by ", refuser.String())
 	optional(
 		"guarded members may not signal others",
 		err,

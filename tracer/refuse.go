@@ -47,7 +47,8 @@ type refusal struct {
 }
 
 var (
-	forkRefusal   = refusal{[2]string{bpf.LineageProgRefuseLsm, bpf.LineageProgRefuseFmodRet}, "condemned members may fork"}
+	forkRefusal = refusal{[2]string{bpf.LineageProgRefuseLsm, bpf.LineageProgRefuseFmodRet},
+		"condemned members may fork"}
 	signalRefusal = refusal{[2]string{bpf.LineageProgGuardLsm, bpf.LineageProgGuardFmodRet},
 		"guarded members may signal others"}
 )

@@ -232,7 +232,8 @@ func (t *Tracer) unentered() (found []Identity, err error) {
 		for i := range all {
 			p := &all[i]
 			since, of := member[p.Parent]
-			if _, known := member[p.Identity]; known || !of || p.Start <= since || p.Since != 0 || p.Dead || p.Kernel {
+			if _, known := member[p.Identity]; known || !of || p.Start <= since ||
+				p.Since != 0 || p.Dead || p.Kernel {
 				continue
 			}
 			member[p.Identity] = p.Start

@@ -144,7 +144,8 @@ func (s *SessionSpec) terms() (bpf.LineageVerbArgs, error) {
 		return args, fmt.Errorf("name of %d bytes is too long", len(name))
 	}
 	if s.Grace < 0 || s.MaxLifetime < 0 || s.Idle < 0 {
-		return args, fmt.Errorf("grace %v, lifetime %v, idle %v: must not be negative", s.Grace, s.MaxLifetime, s.Idle)
+		return args, fmt.Errorf("grace %v, lifetime %v, idle %v: must not be negative",
+			s.Grace, s.MaxLifetime, s.Idle)
 	}
 	switch {
 	case s.Guard == GuardOff, s.For != 0: // what is in a companion session may be there by coincidence
@@ -224,7 +225,8 @@ func (t *Tracer) Settle(id SessionID) (SessionInfo, error) {
 	if t.baseline {
 		return t.settleByWalks(id)
 	}
-	if err := t.onSession(bpf.LineageProgVerbSettle, "settle", &bpf.LineageVerbArgs{Session: uint64(id)}); err != nil {
+	if err := t.onSession(bpf.LineageProgVerbSettle, "settle",
+		&bpf.LineageVerbArgs{Session: uint64(id)}); err != nil {
 		return SessionInfo{}, err
 	}
 	return t.Session(id)
@@ -253,7 +255,8 @@ func (t *Tracer) onSession(program, verb string, args *bpf.LineageVerbArgs) erro
 // Protect enters a process that no pass will ever signal. [ErrProtected]: it is already
 // a member.
 func (t *Tracer) Protect(pid uint32) error {
-	if err := t.verb(bpf.LineageProgVerbProtect, &bpf.LineageVerbArgs{Root: bpf.LineageIdentity{Tgid: pid}}); err != nil {
+	if err := t.verb(bpf.LineageProgVerbProtect,
+		&bpf.LineageVerbArgs{Root: bpf.LineageIdentity{Tgid: pid}}); err != nil {
 		return fmt.Errorf("protect pid %d: %w", pid, err)
 	}
 	return nil

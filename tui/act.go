@@ -111,7 +111,8 @@ func (m *model) refusal() string {
 
 // dialogOptions is what a dialog about a session, or a process in it, needs.
 func (m *model) dialogOptions(session, name string) panes.DialogOptions {
-	return panes.DialogOptions{Context: m.ctx, Client: m.link.client, Now: m.opts.Now, Keys: m.keys.Dialog, Session: session, Name: name}
+	return panes.DialogOptions{Context: m.ctx, Client: m.link.client, Now: m.opts.Now,
+		Keys: m.keys.Dialog, Session: session, Name: name}
 }
 
 // askEnd opens the dialog that ends the session of r.

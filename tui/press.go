@@ -88,7 +88,8 @@ func (m *model) read(lines int) { m.scroll.SetYOffset(m.scroll.YOffset() + lines
 // eventKeys are the keys while the events pane has the focus.
 func (m *model) eventKeys(tea.KeyPressMsg) []ink.KeyRow {
 	k := m.keys
-	return append(ink.Moves(m.events.Scroll, max(m.layout().log-3, 1), k.Up, k.Down, k.PageUp, k.PageDown, k.Home, k.End),
+	return append(ink.Moves(m.events.Scroll, max(m.layout().log-3, 1), k.Up, k.Down,
+		k.PageUp, k.PageDown, k.Home, k.End),
 		ink.OnKey(k.Pane, m.nextPane),
 		ink.OnKey(k.Escape, m.opens(onTree)),
 		ink.OnKey(k.Left, m.opens(onTree)),
@@ -132,7 +133,8 @@ func (m *model) treeKeys(msg tea.KeyPressMsg) []ink.KeyRow {
 		ink.OnKey(k.Escape, m.escape),
 	}
 	if r == nil {
-		return append(rows, ink.OnKey(key.NewBinding(key.WithKeys(msg.String())), nil).If(false, "nothing is selected"))
+		return append(rows, ink.OnKey(key.NewBinding(key.WithKeys(msg.String())),
+			nil).If(false, "nothing is selected"))
 	}
 	return append(rows,
 		ink.OnKey(k.Left, func() { v.Out(r) }),

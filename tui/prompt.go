@@ -24,7 +24,8 @@ type prompt struct {
 
 // askFilter lets the reader type a selection, beginning with the one in force.
 func (m *model) askFilter() tea.Cmd {
-	return m.prompted("filter: ", m.view.Picture.Filter().Typed(), "as in ls: web ci-* :8080 4130 --state paused --idle 1h", m.filter)
+	return m.prompted("filter: ", m.view.Picture.Filter().Typed(),
+		"as in ls: web ci-* :8080 4130 --state paused --idle 1h", m.filter)
 }
 
 // askText lets the reader type a text.

@@ -152,7 +152,8 @@ func (m *model) warnings() (all []banner) {
 		add(t.Warn, "NO DAEMON", "waiting for a daemon since %s", display.Age(m.opts.Now().Sub(k.since)))
 	case k.away != nil:
 		add(t.Bad, "DAEMON AWAY", "the daemon is away for %s, trying again; everything here is from %s: %s",
-			display.Age(m.opts.Now().Sub(k.since).Round(time.Second)), m.labels().Clock(k.fresh), display.Error(k.away))
+			display.Age(m.opts.Now().Sub(k.since).Round(time.Second)),
+			m.labels().Clock(k.fresh), display.Error(k.away))
 	case !k.known:
 		add(t.Warn, "WAITING", "waiting for the daemon's first picture")
 	}

@@ -19,7 +19,8 @@ func Calls(calls []api.Call) string {
 	case 1:
 		return "tool call " + Call(&calls[0]) + " (claimed)"
 	}
-	return fmt.Sprintf("one of %d tool calls: %s (claimed)", len(calls), strings.Join(Some(calls, mostCalls, Call), ", "))
+	return fmt.Sprintf("one of %d tool calls: %s (claimed)", len(calls),
+		strings.Join(Some(calls, mostCalls, Call), ", "))
 }
 
 // Call is the tool and the id of a call.

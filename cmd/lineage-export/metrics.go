@@ -37,7 +37,8 @@ func newDaemon(socket string, answerIn time.Duration) *daemon {
 		return new(net.Dialer).DialContext(ctx, "unix", socket)
 	}
 	// The daemon limits connections; one scrape a minute should not keep one open.
-	to := &http.Transport{DialContext: dial, DisableKeepAlives: true, DisableCompression: true, MaxConnsPerHost: maxAsked}
+	to := &http.Transport{DialContext: dial, DisableKeepAlives: true,
+		DisableCompression: true, MaxConnsPerHost: maxAsked}
 	return &daemon{socket, to, answerIn}
 }
 

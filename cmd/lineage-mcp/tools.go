@@ -101,7 +101,8 @@ func callOf(c *api.CallLeft) callItem {
 	took, _ := display.Took(c.Calls)
 	return callItem{Call: display.CallNames(c.Calls), Ambiguous: c.Ambiguous,
 		Open: took == "open", Processes: c.Processes, CPUs: c.CPUs,
-		RSSBytes: c.RSSBytes, Ports: c.Ports[:min(len(c.Ports), callPorts)], Left: display.Left(c, time.Now(), callCommand)}
+		RSSBytes: c.RSSBytes, Ports: c.Ports[:min(len(c.Ports), callPorts)], Left: display.Left(c,
+			time.Now(), callCommand)}
 }
 
 type question struct {
@@ -123,7 +124,8 @@ func explain(ctx context.Context, c api.Client, _ string, q question) (*answer, 
 		}
 	case q.Port != 0 && q.Process == "" && q.Path == "":
 		if holders, err = c.WhyPort(ctx, "tcp", q.Port); err == nil {
-			n := display.Count(len(holders.Items), "process of this session listens", "processes of this session listen")
+			n := display.Count(len(holders.Items), "process of this session listens",
+				"processes of this session listen")
 			out.note("tcp port %d: %s", q.Port, n)
 		}
 	case q.Path != "" && q.Process == "" && q.Port == 0:

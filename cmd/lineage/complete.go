@@ -68,7 +68,8 @@ func completeFlags(cmd *cobra.Command) {
 	complete := func(f *pflag.Flag) {
 		takes, _ := pflag.UnquoteUsage(f)
 		if c, ok := f.Value.(*cli.Choice); ok {
-			cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(c.Words, cobra.ShellCompDirectiveNoFileComp))
+			cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(c.Words,
+				cobra.ShellCompDirectiveNoFileComp))
 		} else if takes == "FILE" {
 			cmd.RegisterFlagCompletionFunc(f.Name, cli.CompleteFiles)
 		}
@@ -101,7 +102,8 @@ func (a *app) members(cmd *cobra.Command, given []string, begun string) (words [
 		for _, t := range trees {
 			for i := range t.Nodes {
 				p := &t.Nodes[i].Process
-				if pid := strconv.Itoa(p.PID); p.State == api.StateLive && strings.HasPrefix(pid, begun) && !slices.Contains(given, pid) {
+				if pid := strconv.Itoa(p.PID); p.State == api.StateLive &&
+					strings.HasPrefix(pid, begun) && !slices.Contains(given, pid) {
 					words = append(words, cobra.CompletionWithDesc(pid,
 						text.Fit(display.Brief(p.Argv, p.Comm, p.ArgvTruncated, display.CommandBytes), 60)))
 				}

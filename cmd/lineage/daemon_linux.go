@@ -45,7 +45,8 @@ everything from the kernel instead.`,
 			case force && !takeDown:
 				return cli.Usage("daemon: --force belongs to --unload")
 			case o.Level < 0 || o.Level >= len(text.Levels):
-				return cli.Usage("daemon: %w", cli.Invalid("--level", o.Level, fmt.Sprintf("0 to %d", len(text.Levels)-1)))
+				return cli.Usage("daemon: %w", cli.Invalid("--level", o.Level,
+					fmt.Sprintf("0 to %d", len(text.Levels)-1)))
 			case cmd.Flags().Changed("ephemeral") && o.Ephemeral <= 0:
 				return cli.Usage("daemon: %w", cli.Invalid("--ephemeral", o.Ephemeral, "more than 0"))
 			case takeDown:

@@ -105,7 +105,8 @@ func (a *app) sender(signs ending.SigningFlags, o ending.Options, remote hosts.L
 
 // ender ends the selected sessions, and prints the receipts.
 func (a *app) ender(c api.Client, o ending.Options, sel *api.Selection, format string) *ending.Ender {
-	return &ending.Ender{Options: o, Sessions: *sel, Console: &a.Console, Client: c, UID: a.host.euid(), Format: format}
+	return &ending.Ender{Options: o, Sessions: *sel, Console: &a.Console, Client: c,
+		UID: a.host.euid(), Format: format}
 }
 
 const haltLong = `Stop the agents of this host: end SESSION..., or every session without one, kept
@@ -229,7 +230,8 @@ answers, and with 124 if the time is over. "wait" ends nothing.`,
 	}
 	sel := cli.Selection(cmd, a.host.euid)
 	cmd.Flags().DurationVar(&timeout, "timeout", 0, "give up after this `TIME` (default: never)")
-	cmd.Flags().Var(&goal, "for", "wait for this `STATE`: "+strings.Join(goal.Words, ", ")+"; an ended session has reached each")
+	cmd.Flags().Var(&goal, "for", "wait for this `STATE`: "+strings.Join(goal.Words,
+		", ")+"; an ended session has reached each")
 	format := formatFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		switch {
@@ -238,7 +240,8 @@ answers, and with 124 if the time is over. "wait" ends nothing.`,
 		case cmd.Flags().Changed("timeout") && timeout <= 0:
 			return cli.Usage("wait: %w", cli.Invalid("--timeout", timeout, "above 0"))
 		}
-		w := ending.Waiter{Sessions: *sel, Goal: goal.Value, Timeout: timeout, Console: &a.Console, Dial: a.client, Format: format.Value}
+		w := ending.Waiter{Sessions: *sel, Goal: goal.Value, Timeout: timeout,
+			Console: &a.Console, Dial: a.client, Format: format.Value}
 		return w.Wait(cmd.Context())
 	}
 	return cmd

@@ -62,7 +62,8 @@ func doctor(socket string) api.Doctor {
 	d := api.Doctor{Supported: r.Err == nil, Kernel: r.Kernel, Level: r.Level,
 		Missing: r.Missing, Items: []api.DoctorItem{}}
 	for _, c := range r.Checks {
-		d.Items = append(d.Items, api.DoctorItem{Feature: c.Name, OK: c.OK, Required: c.Required, Why: c.Detail, Do: c.Do})
+		d.Items = append(d.Items, api.DoctorItem{Feature: c.Name, OK: c.OK,
+			Required: c.Required, Why: c.Detail, Do: c.Do})
 	}
 	return d
 }

@@ -77,8 +77,10 @@ func section(cmd *cobra.Command) string {
 func pageOf(cmd *cobra.Command, date string) (string, error) {
 	var page, help strings.Builder
 	short := []rune(cmd.Short)
-	fmt.Fprintf(&page, ".TH %s %s %q %q %q\n", strings.ToUpper(name(cmd)), section(cmd), date, "lineage "+version, "lineage")
-	fmt.Fprintf(&page, ".SH NAME\n%s \\- %s\n", roff(name(cmd)), roff(strings.ToLower(string(short[:1]))+string(short[1:])))
+	fmt.Fprintf(&page, ".TH %s %s %q %q %q\n", strings.ToUpper(name(cmd)), section(cmd),
+		date, "lineage "+version, "lineage")
+	fmt.Fprintf(&page, ".SH NAME\n%s \\- %s\n", roff(name(cmd)),
+		roff(strings.ToLower(string(short[:1]))+string(short[1:])))
 	cmd.Root().SetOut(&help)
 	cmd.InitDefaultHelpFlag()
 	if err := cmd.Help(); err != nil {

@@ -54,7 +54,8 @@ func (a *app) columnFlags(cmd *cobra.Command, format *cli.Choice, known ...strin
 		}
 		for _, name := range c.Names {
 			if !slices.Contains(known, name) {
-				return cli.Usage("%s: %w", cmd.Name(), cli.Invalid("--columns", name, "some of "+strings.Join(known, ",")))
+				return cli.Usage("%s: %w", cmd.Name(),
+					cli.Invalid("--columns", name, "some of "+strings.Join(known, ",")))
 			}
 		}
 		a.Columns = c.Names

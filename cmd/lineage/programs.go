@@ -118,7 +118,8 @@ func become(cmd *cobra.Command, program string, args ...string) error {
 func findProgram(program string) (string, error) {
 	if self, err := os.Executable(); err == nil {
 		dir := filepath.Dir(self)
-		for _, path := range []string{filepath.Join(dir, program), filepath.Join(dir, "../libexec/lineage", program)} {
+		for _, path := range []string{filepath.Join(dir, program),
+			filepath.Join(dir, "../libexec/lineage", program)} {
 			if path, err := exec.LookPath(path); err == nil {
 				return path, nil
 			}

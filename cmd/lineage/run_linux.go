@@ -71,7 +71,8 @@ limit ended the session.`,
 			return before("run: %w", cli.Invalid("--max-processes", o.MaxProcesses, "at least 1"))
 		}
 		o.Confine = signals.Value == "session"
-		if o.OnExit, o.Leaks.Fail = onExit.Value, leaks.Value != ""; o.Leaks.Fail && o.OnExit == supervise.OnExitReport {
+		if o.OnExit, o.Leaks.Fail = onExit.Value, leaks.Value != ""; o.Leaks.Fail &&
+			o.OnExit == supervise.OnExitReport {
 			return before("run: --leaks and --on-exit report exclude each other")
 		}
 		if o.Leaks.After < 0 || !o.Leaks.Fail && cmd.Flags().Changed("leaks-after") {
@@ -86,7 +87,8 @@ limit ended the session.`,
 	f := cmd.Flags()
 	f.StringVar(&o.Name, "name", "", "the session's `NAME`")
 	f.DurationVar(&o.MaxLifetime, "max-lifetime", 0, "end the session after this `TIME`")
-	f.IntVar(&o.MaxProcesses, "max-processes", 0, "end the session when it has more than `N` processes, zombies included")
+	f.IntVar(&o.MaxProcesses, "max-processes", 0,
+		"end the session when it has more than `N` processes, zombies included")
 	f.Func("max-rss", "end the session when its processes use more than this `SIZE` of memory (8GiB, 512MiB)", func(text string) error {
 		n, ok := policy.ParseSize(text)
 		if !ok || n == 0 || n > api.MaxLimit {

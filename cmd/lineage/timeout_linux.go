@@ -50,7 +50,8 @@ killed, and otherwise CMD's.`,
 	f.VarP((*supervise.Seconds)(&l.KillAfter), "kill-after", "k",
 		"also send SIGKILL if CMD runs this `DURATION` after the first signal")
 	f.VarP((*supervise.Signal)(&l.Signal), "signal", "s", "the `SIGNAL` to send after DURATION, by name or number")
-	f.BoolVar(&l.Foreground, "foreground", false, "signal CMD alone, not its process group, and let it use the terminal")
+	f.BoolVar(&l.Foreground, "foreground", false,
+		"signal CMD alone, not its process group, and let it use the terminal")
 	f.BoolVar(&l.Preserve, "preserve-status", false, "exit with CMD's code after DURATION, too")
 	f.BoolVarP(&l.Verbose, "verbose", "v", false, "report each signal that is sent")
 	cli.Abbreviate(f, "kill-after", "signal", "foreground", "preserve-status", "verbose", "help")

@@ -232,7 +232,8 @@ var errHidden = errors.New("")
 
 // Refused records a refusal in the log and in the audit log.
 func (a *Access) Refused(c Caller, v Verb, what, why string) {
-	e := a.o.Log.Warn().Str(system.KeyVerb, v.String()).Str(system.KeyName, what).Str(system.KeyWhy, why).EmbedObject(c)
+	e := a.o.Log.Warn().Str(system.KeyVerb, v.String()).
+		Str(system.KeyName, what).Str(system.KeyWhy, why).EmbedObject(c)
 	if c.Member != 0 {
 		e = e.Str(system.KeyMember, c.Member.String())
 	}
@@ -259,7 +260,8 @@ func (a *Access) Did(c Caller, v Verb, what string) {
 // Unsignalled records that a signal was not sent.
 func (a *Access) Unsignalled(c Caller, why, session string, ref api.Ref) {
 	a.count(Kill.String())
-	a.refusals.Add(a.record(c, Kill, AuditRefused, why, &AuditTarget{Session: session, PID: ref.PID, StartNS: ref.StartNS}))
+	a.refusals.Add(a.record(c, Kill, AuditRefused, why,
+		&AuditTarget{Session: session, PID: ref.PID, StartNS: ref.StartNS}))
 }
 
 func (a *Access) record(c Caller, v Verb, decision, reason string, t *AuditTarget) AuditRecord {

@@ -189,5 +189,6 @@ func rewritten(logged, now []api.Outcome) bool {
 
 // outcome is what a receipt and its record in the log must agree about.
 func outcome(r *api.Report) string {
-	return fmt.Sprintf("%s: %d started, %d exited, %d killed, %d left", r.Verdict, r.Started, r.Exited, r.Killed, r.Left)
+	return fmt.Sprintf("%s: %d started, %d exited, %d killed, %d left", r.Verdict,
+		r.Started, r.Exited, r.Killed, r.Left)
 }

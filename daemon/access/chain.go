@@ -111,7 +111,8 @@ func (l *Chain) line(where string, line []byte, each func(ChainRecord)) {
 		l.Incomplete++
 		return
 	}
-	now := ChainRecord{Head: ChainHeadOf(uint64(r.Seq), line), Prev: r.Prev, Time: r.Time, Report: r.Report, Digest: r.Digest}
+	now := ChainRecord{Head: ChainHeadOf(uint64(r.Seq), line), Prev: r.Prev,
+		Time: r.Time, Report: r.Report, Digest: r.Digest}
 	l.Lost, l.Oldest = l.Lost+r.Lost, max(l.Oldest, uint64(r.Oldest))
 	switch {
 	case l.Records == 0 && now.Prev == "" && r.Seq > 1:

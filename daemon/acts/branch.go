@@ -176,7 +176,8 @@ func (a *Acts) owns(b *Branch, c access.Caller) error {
 	members, err := a.branchMembers(b)
 	for i := range members {
 		if p := &members[i]; c.UID != 0 && c.UID != b.UID && p.UID != c.UID {
-			return api.NewError(api.CodeDenied, fmt.Sprintf("pid %d runs as uid %d; nothing was sent", p.PID, p.UID), "")
+			return api.NewError(api.CodeDenied,
+				fmt.Sprintf("pid %d runs as uid %d; nothing was sent", p.PID, p.UID), "")
 		}
 	}
 	return err

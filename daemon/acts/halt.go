@@ -30,7 +30,8 @@ func (a *Acts) Halt(req *api.HaltRequest, c access.Caller, accept func() error) 
 	}
 	a.halting.Lock()
 	defer a.halting.Unlock()
-	d := &api.Halted{Head: api.NewHead("halted"), Halt: document.Halt(to, a.o.Clock.Clock), Items: []api.HaltedSession{}}
+	d := &api.Halted{Head: api.NewHead("halted"), Halt: document.Halt(to, a.o.Clock.Clock),
+		Items: []api.HaltedSession{}}
 	if to.Mode == tracer.HaltAll {
 		d.Items, err = a.haltAll(to, req, c)
 		return d, err

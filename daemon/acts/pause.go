@@ -34,7 +34,8 @@ func (a *Acts) Pause(ctx context.Context, word string, c access.Caller, verb acc
 	case over:
 		return nil, hasEnded(verb, id)
 	case verb == access.Resume && !paused:
-		return nil, api.NewError(api.CodeChanged, fmt.Sprintf("%v %v: it is not paused; nothing was sent", verb, id), "")
+		return nil, api.NewError(api.CodeChanged,
+			fmt.Sprintf("%v %v: it is not paused; nothing was sent", verb, id), "")
 	}
 	var left []enforcer.Leftover
 	if verb == access.Resume {
@@ -47,13 +48,15 @@ func (a *Acts) Pause(ctx context.Context, word string, c access.Caller, verb acc
 	}
 	switch {
 	case errors.Is(err, tracer.ErrBusy):
-		return nil, api.NewError(api.CodeChanged, fmt.Sprintf("%v %v: its end has begun; nothing was sent", verb, id), "")
+		return nil, api.NewError(api.CodeChanged,
+			fmt.Sprintf("%v %v: its end has begun; nothing was sent", verb, id), "")
 	case errors.Is(err, tracer.ErrNotFound):
 		return nil, hasEnded(verb, id)
 	case err != nil:
 		return nil, err
 	}
-	a.o.Log.Info().Str(system.KeyVerb, verb.String()).Str(system.KeySession, id.String()).Int(system.KeyLeft, len(left)).
+	a.o.Log.Info().Str(system.KeyVerb, verb.String()).
+		Str(system.KeySession, id.String()).Int(system.KeyLeft, len(left)).
 		EmbedObject(c).Msg("session paused or resumed")
 	a.o.Access.Done(c, verb, id.String())
 	return a.paused(id, c, verb, left)

@@ -180,7 +180,8 @@ func (a *Attribution) claimants() (all []claimant, companions map[tracer.Session
 			if x.Info().Kept || its.For != 0 || x.Closed() && !its.awaits() {
 				continue
 			}
-			c := claimant{info: x.Info(), brokered: its.clone(), word: lookup.SumOf(x.ID().String()), over: x.Closed()}
+			c := claimant{info: x.Info(), brokered: its.clone(),
+				word: lookup.SumOf(x.ID().String()), over: x.Closed()}
 			if c.info.UID != 0 { // a user's own session has a root of that user
 				c.UIDs = append(c.UIDs, c.info.UID)
 			}
@@ -273,7 +274,8 @@ func (a *Attribution) companion(x *candidate, p *proof) (id tracer.SessionID, er
 // openCompanion returns the companion session for such work, and opens it over the outsider if
 // there is none, or another one is wanted. It belongs to the process's uid: a coincidence must
 // not give a session's user rights over others' processes.
-func (a *Attribution) openCompanion(x *candidate, p *proof, another bool) (id tracer.SessionID, made bool, err error) {
+func (a *Attribution) openCompanion(x *candidate, p *proof, another bool) (id tracer.SessionID,
+	made bool, err error) {
 	weak := !p.source.Strong()
 	var refused error
 	err = a.o.Registry.Update(func(t registry.Tx) {
@@ -286,7 +288,8 @@ func (a *Attribution) openCompanion(x *candidate, p *proof, another bool) (id tr
 			}
 		}
 		s, err := t.Create(tracer.SessionSpec{
-			Root: x.Identity, UID: x.UID, Grace: p.claimant.info.Grace, KeepOnRootExit: true, Adopted: true, Source: p.source,
+			Root: x.Identity, UID: x.UID, Grace: p.claimant.info.Grace,
+			KeepOnRootExit: true, Adopted: true, Source: p.source,
 			For: p.claimant.info.ID, Weak: weak,
 		})
 		if refused = err; err == nil {

@@ -19,7 +19,8 @@ import (
 
 // Find returns the session of the member that certainly asked for a command, which was put into that container; 0: not
 // known. interrupted: its client was, while the command ran. ready is false until the event with the command line has come.
-func (a *Attribution) Find(info tracer.SessionInfo, in *lineage.Container) (asker tracer.SessionID, interrupted, ready bool) {
+func (a *Attribution) Find(info tracer.SessionInfo, in *lineage.Container) (asker tracer.SessionID,
+	interrupted, ready bool) {
 	is, err := registry.Ask(a.o.Registry, func(registry.View) command { return a.of(info.ID).command })
 	if err != nil || is.Asker != 0 || is.Command == "" || in.Runtime != "docker" {
 		return is.Asker, is.Interrupted, is.Began

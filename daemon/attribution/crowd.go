@@ -92,7 +92,8 @@ func (a *Attribution) horizon(v registry.View) uint64 {
 	first := uint64(0)
 	for s := range v.Sessions() {
 		its := a.of(s.ID())
-		if (!s.Closed() || its.awaits()) && !s.Info().Kept && its.For == 0 && (first == 0 || s.Info().Root.Start < first) {
+		if (!s.Closed() || its.awaits()) && !s.Info().Kept && its.For == 0 && (first == 0 ||
+			s.Info().Root.Start < first) {
 			first = s.Info().Root.Start
 		}
 	}

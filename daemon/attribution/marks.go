@@ -224,7 +224,8 @@ func (m *Marks) Agent(c access.Caller, named api.Ref) (agent tracer.Identity, ok
 	return agent, false
 }
 
-func (m *Marks) mark(t registry.Tx, caller access.Caller, agent tracer.Identity, q *api.MarkRequest) (*api.Mark, error) {
+func (m *Marks) mark(t registry.Tx, caller access.Caller, agent tracer.Identity,
+	q *api.MarkRequest) (*api.Mark, error) {
 	id := caller.Member
 	s := t.Ask(id)
 	if s == nil || s.Closed() {
@@ -233,7 +234,8 @@ func (m *Marks) mark(t registry.Tx, caller access.Caller, agent tracer.Identity,
 	now := m.Clock.Boottime()
 	b := m.book(id)
 	if !b.limit.AllowN(time.Unix(0, int64(now)), 1) {
-		return nil, api.NewError(api.CodeTooMany, fmt.Sprintf("more than %d marks a second in session %v", perSecond, id), "")
+		return nil, api.NewError(api.CodeTooMany,
+			fmt.Sprintf("more than %d marks a second in session %v", perSecond, id), "")
 	}
 	b.last = now
 	m.exempt(t, caller, agent)
@@ -249,7 +251,8 @@ func (m *Marks) mark(t registry.Tx, caller access.Caller, agent tracer.Identity,
 	switch {
 	case q.Phase == api.PhaseEnd:
 		if ended = b.end(now, its); ended == nil && q.ID != "" {
-			return nil, api.NewError(api.CodeNotFound, fmt.Sprintf("call %q of pid %d is not open", q.ID, agent.PID), "")
+			return nil, api.NewError(api.CodeNotFound,
+				fmt.Sprintf("call %q of pid %d is not open", q.ID, agent.PID), "")
 		}
 	case i >= 0:
 		return reply(t, id, b.open[i:i+1]), nil

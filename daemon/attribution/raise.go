@@ -71,7 +71,8 @@ func (a *Attribution) raise(x *candidate, p *proof) {
 	if into != from {
 		var err error
 		if n, err = a.followRaised(from, into, x.Identity); err != nil {
-			a.o.Log.Error().Err(err).Str(system.KeySession, into.String()).Msg("descendants of brokered work not entered")
+			a.o.Log.Error().Err(err).
+				Str(system.KeySession, into.String()).Msg("descendants of brokered work not entered")
 		}
 	}
 	a.o.Registry.Do(func(t registry.Tx) { a.lose(t.View, from, x.Identity) })
@@ -141,7 +142,8 @@ func (a *Attribution) weigh(v registry.View, id tracer.SessionID) {
 	if s.Overflow || slices.ContainsFunc(s.Found, func(job attributed) bool { return job.Session == id && !job.Source.Strong() }) {
 		return
 	}
-	err := a.o.Kernel.SetTerms(id, tracer.SessionSpec{Grace: x.Info().Grace, KeepOnRootExit: true, For: companion.For})
+	err := a.o.Kernel.SetTerms(id, tracer.SessionSpec{Grace: x.Info().Grace,
+		KeepOnRootExit: true, For: companion.For})
 	if err != nil {
 		return // it is ending
 	}
@@ -164,5 +166,6 @@ func (a *Attribution) vacate(id tracer.SessionID) {
 		a.o.Log.Error().Err(err).Msg("state of the kernel side not read")
 	}
 	a.o.Registry.Do(func(t registry.Tx) { t.LetGo(id) })
-	a.o.Steward.Record("broker", access.AuditDone, "stronger evidence was found for everything in it", id, tracer.Identity{})
+	a.o.Steward.Record("broker", access.AuditDone, "stronger evidence was found for everything in it",
+		id, tracer.Identity{})
 }

@@ -120,7 +120,8 @@ type command struct {
 
 // size is roughly the memory of e.
 func (e *request) size() int {
-	return int(unsafe.Sizeof(*e)) + memory.ArgvSize(e.Argv) + len(e.Server) + len(e.Unit) + len(e.Container) + len(e.Command)
+	return int(unsafe.Sizeof(*e)) + memory.ArgvSize(e.Argv) + len(e.Server) +
+		len(e.Unit) + len(e.Container) + len(e.Command)
 }
 
 func (a *attributed) size() int { return int(unsafe.Sizeof(*a)) }

@@ -127,7 +127,8 @@ func (a *Attribution) brought(v registry.View, x *registry.Session) (all []docum
 		if e.Session == 0 {
 			continue
 		}
-		found := document.Found{Process: e.Root, Source: tracer.SourceContainer, Request: e.document(), Session: e.Session}
+		found := document.Found{Process: e.Root, Source: tracer.SourceContainer,
+			Request: e.document(), Session: e.Session}
 		if of := v.Session(e.Session); of != nil && rules.EndsWithClient(a.o.Rules.Policy(), of.Info()) {
 			found.Ends = a.o.Rules.Enforced(of.Info().UID)
 			found.Observed = !found.Ends
@@ -164,7 +165,8 @@ func (a *Attribution) Remember(v registry.View, x *registry.Session) []registry.
 	}
 	commands := work.command
 	work.Shared, work.command = a.o.Steward.Shared(v, x.ID()), command{}
-	return []registry.Part{{Name: "token", Value: token}, {Name: "brokered", Value: work}, {Name: "clients", Value: commands}}
+	return []registry.Part{{Name: "token", Value: token}, {Name: "brokered", Value: work},
+		{Name: "clients", Value: commands}}
 }
 
 // Restore implements [registry.Persistent].

@@ -143,7 +143,8 @@ func parseTrace(text []byte) (t lineage.Trace, ok bool) {
 	for _, field := range [...]struct{ to, from []byte }{
 		{version[:], text[:2]}, {t.ID[:], text[3:35]}, {t.Span[:], text[36:52]}, {flags[:], text[53:55]},
 	} {
-		if _, err := hex.Decode(field.to, field.from); err != nil || !bytes.Equal(field.from, bytes.ToLower(field.from)) {
+		if _, err := hex.Decode(field.to, field.from); err != nil ||
+			!bytes.Equal(field.from, bytes.ToLower(field.from)) {
 			return lineage.Trace{}, false
 		}
 	}

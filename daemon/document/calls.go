@@ -126,7 +126,8 @@ func (g *callLeft) add(n *lineage.Node, r Reader) {
 	}
 	c := g.runs[key]
 	if c == nil {
-		c = &api.CallCommand{Comm: n.Comm.String(), Argv: argv, ArgvTruncated: argv != nil && (cut || n.ArgvTruncated)}
+		c = &api.CallCommand{Comm: n.Comm.String(), Argv: argv,
+			ArgvTruncated: argv != nil && (cut || n.ArgvTruncated)}
 		g.runs[key] = c
 	}
 	c.Processes++
@@ -157,7 +158,8 @@ func (g *callLeft) document() (d api.CallLeft, size int) {
 		d.Commands = append(d.Commands, *c)
 	}
 	slices.SortFunc(d.Commands, func(a, b api.CallCommand) int {
-		return cmp.Or(cmp.Compare(b.Processes, a.Processes), cmp.Compare(a.Comm, b.Comm), slices.Compare(a.Argv, b.Argv))
+		return cmp.Or(cmp.Compare(b.Processes, a.Processes), cmp.Compare(a.Comm, b.Comm),
+			slices.Compare(a.Argv, b.Argv))
 	})
 	for _, c := range d.Commands[min(len(d.Commands), callCommands):] {
 		d.MoreRun += c.Processes

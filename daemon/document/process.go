@@ -158,5 +158,6 @@ func Container(c *lineage.Container) *api.Container {
 	if c == nil {
 		return nil
 	}
-	return &api.Container{ID: c.ID, Name: c.Name, Image: c.Image, Runtime: c.Runtime, Pod: c.Pod, Namespace: c.Namespace}
+	return &api.Container{ID: c.ID, Name: c.Name, Image: c.Image, Runtime: c.Runtime,
+		Pod: c.Pod, Namespace: c.Namespace}
 }

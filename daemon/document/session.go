@@ -73,7 +73,8 @@ func (e Encoder) Session(s *Session, r Reader) api.Session {
 	info := &s.Info
 	d := api.Session{
 		ID: info.ID.String(), Name: info.Name, UID: int(info.UID), State: s.State,
-		Live: int(max(info.Live, 0)), Peak: int(info.Peak), Forks: int(info.Forks), Joined: s.Joined, Zombies: s.Zombies,
+		Live: int(max(info.Live, 0)), Peak: int(info.Peak), Forks: int(info.Forks),
+		Joined: s.Joined, Zombies: s.Zombies,
 		CPUSeconds: seconds(uint64(s.Used.CPU)),
 		Started:    e.Clock.Wall(info.Created), EndReason: info.Cause.String(), Kept: info.Kept,
 		GraceSeconds: info.Grace.Seconds(), Level: s.Level, Mode: s.Policy.Mode,

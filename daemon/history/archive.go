@@ -65,7 +65,8 @@ func (a *Archive) Session(ctx context.Context, id tracer.SessionID, c access.Cal
 
 // Find finds an ended session of the history that c may read, by id, else the newest one of that name.
 // missing is the error if there is none, or no history.
-func (a *Archive) Find(ctx context.Context, word string, c access.Caller, v access.Verb, missing error) (*Past, error) {
+func (a *Archive) Find(ctx context.Context, word string, c access.Caller, v access.Verb,
+	missing error) (*Past, error) {
 	if !api.IsSessionWord(word) {
 		return nil, missing
 	}

@@ -95,7 +95,8 @@ func lasting(dir string) error {
 // connect prepares to open the file with at most conns connections; the first use opens it. txlock is how transactions begin.
 func connect(path string, conns int, txlock string, pragmas ...string) (*sql.DB, error) {
 	q := url.Values{"_txlock": {txlock}, "_pragma": append([]string{
-		"busy_timeout(2000)", "trusted_schema(0)", "cell_size_check(1)", "mmap_size(0)", "cache_size(-2048)", "temp_store(2)",
+		"busy_timeout(2000)", "trusted_schema(0)", "cell_size_check(1)", "mmap_size(0)",
+		"cache_size(-2048)", "temp_store(2)",
 	}, pragmas...)}
 	u := url.URL{Scheme: "file", Path: path, RawQuery: q.Encode()}
 	db, err := sql.Open("sqlite", u.String())
@@ -152,8 +153,10 @@ func kindOf(err error) string {
 // seems.
 func doubtful(err error) bool {
 	return !slices.Contains([]int{
-		0, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_BUSY,
-		sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH,
+		0, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY,
+		sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_BUSY,
+		sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_NOMEM,
+		sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH,
 	}, code(err))
 }
 

@@ -221,7 +221,8 @@ func (j *Journal) Next(ctx context.Context, after int64, since time.Time, boot s
 	w.and(boot != "", "boot = ? AND last >= ?", boot, int64(from))
 	for {
 		var b *Block
-		err := j.rows(ctx, "SELECT "+eventTable.columns+", sum FROM events WHERE "+w.text+" ORDER BY id LIMIT 1", w.args,
+		err := j.rows(ctx, "SELECT "+eventTable.columns+", sum FROM events WHERE "+
+			w.text+" ORDER BY id LIMIT 1", w.args,
 			func(rows *sql.Rows) error {
 				b = new(Block)
 				return b.scan(rows)

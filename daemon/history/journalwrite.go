@@ -192,7 +192,8 @@ func (j *Journal) put(ctx context.Context, tx *sql.Tx, b *Batch, data []byte) er
 		return err
 	}
 	for _, p := range b.Gone {
-		if err := remove("DELETE FROM processes WHERE boot = ? AND pid = ? AND start = ?", p.PID, p.Start); err != nil {
+		if err := remove("DELETE FROM processes WHERE boot = ? AND pid = ? AND start = ?",
+			p.PID, p.Start); err != nil {
 			return err
 		}
 	}

@@ -249,7 +249,8 @@ func (r *Recorder) record(x *RecentEvent, hidden map[*lineage.Image]*lineage.Ima
 	}
 	hide := func(img *lineage.Image) *lineage.Image {
 		if img != nil && hidden[img] == nil {
-			hidden[img] = &lineage.Image{Comm: img.Comm, Exe: img.Exe, Argv: r.Redact(img.Argv), Truncated: img.Truncated}
+			hidden[img] = &lineage.Image{Comm: img.Comm, Exe: img.Exe,
+				Argv: r.Redact(img.Argv), Truncated: img.Truncated}
 		}
 		return hidden[img]
 	}

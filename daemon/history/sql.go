@@ -110,7 +110,8 @@ type rowOf[T any] interface {
 }
 
 // read gives the rows that a condition selects; damaged ones are left out and counted.
-func read[T any, P rowOf[T]](ctx context.Context, j *Journal, t table, where string, args ...any) (all []T, err error) {
+func read[T any, P rowOf[T]](ctx context.Context, j *Journal, t table, where string,
+	args ...any) (all []T, err error) {
 	err = j.rows(ctx, "SELECT "+t.columns+", sum FROM "+t.name+" WHERE "+where, args, func(rows *sql.Rows) error {
 		var x T
 		err := scan(rows, P(&x).fields())

@@ -171,7 +171,8 @@ func (r *Reader) Holders(ctx context.Context, w Wanted) (files []File, held Held
 				files = append(files, f)
 			}
 			for _, e := range info.locks {
-				l := Lock{Kind: e.kind, Mode: e.mode, Path: f.Path, Holder: id, Waiting: waiting[e.key()], key: e.key()}
+				l := Lock{Kind: e.kind, Mode: e.mode, Path: f.Path, Holder: id,
+					Waiting: waiting[e.key()], key: e.key()}
 				if !slices.ContainsFunc(held.Locks, func(o Lock) bool { return o.Holder == l.Holder && o.key == l.key }) && len(held.Locks) < maxFound {
 					held.Locks = append(held.Locks, l)
 				}
@@ -304,7 +305,8 @@ func (r *Reader) Output(id tracer.Identity) (string, error) {
 
 // Writers finds which of these processes can write to what Output named, so that its
 // reader does not see the end.
-func (r *Reader) Writers(ctx context.Context, output string, among []tracer.Identity) (writers []tracer.Identity, err error) {
+func (r *Reader) Writers(ctx context.Context, output string,
+	among []tracer.Identity) (writers []tracer.Identity, err error) {
 	left, seen := maxDescriptors, make(map[tracer.Identity]bool)
 	for _, id := range among {
 		if ctx.Err() != nil {

@@ -171,7 +171,8 @@ type collection struct {
 }
 
 func newCollection(r *Reader) *collection {
-	return &collection{reader: r, sockets: make(map[uint64][]tracer.Identity), spaces: make(map[uint64][]tracer.Identity)}
+	return &collection{reader: r, sockets: make(map[uint64][]tracer.Identity),
+		spaces: make(map[uint64][]tracer.Identity)}
 }
 
 // part reads one process, for add; nil if there was no time. It may run on when c is returned.

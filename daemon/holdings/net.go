@@ -260,5 +260,6 @@ func client(line, proto string, netns uint64, ports []Port) bool {
 
 // reached reports whether that address is one on which the port takes connections.
 func reached(p *Port, addr netip.AddrPort) bool {
-	return p.Local.Port() == addr.Port() && (p.Local.Addr().IsUnspecified() || p.Local.Addr().Unmap() == addr.Addr().Unmap())
+	return p.Local.Port() == addr.Port() && (p.Local.Addr().IsUnspecified() ||
+		p.Local.Addr().Unmap() == addr.Addr().Unmap())
 }

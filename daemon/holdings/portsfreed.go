@@ -58,7 +58,8 @@ func distinct(ports []Port) []Port {
 	var all []Port
 	for _, p := range ports {
 		if !slices.ContainsFunc(all, func(o Port) bool {
-			return o.inode == p.inode && o.Netns == p.Netns && o.Proto == p.Proto && (p.inode != 0 || o.Local == p.Local)
+			return o.inode == p.inode && o.Netns == p.Netns && o.Proto == p.Proto && (p.inode != 0 ||
+				o.Local == p.Local)
 		}) {
 			all = append(all, p)
 		}

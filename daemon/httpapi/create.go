@@ -132,7 +132,8 @@ func (h *acting) child(c access.Caller, ref api.Ref) (tracer.Identity, error) {
 		return p.ID, err
 	}
 	deny := func(why string) (tracer.Identity, error) {
-		return p.ID, h.Access.Refuse(c, access.Create, fmt.Sprintf("session of pid %d", ref.PID), access.Decision{Why: why})
+		return p.ID, h.Access.Refuse(c, access.Create, fmt.Sprintf("session of pid %d", ref.PID),
+			access.Decision{Why: why})
 	}
 	if p.Parent != c.ID.PID {
 		return deny("it is not the caller's child")

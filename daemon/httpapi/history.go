@@ -27,7 +27,8 @@ func (h *sessions) getHistory(w http.ResponseWriter, r *http.Request, c access.C
 	}
 	if text := q.Get("limit"); text != "" {
 		if x.Limit, err = strconv.Atoi(text); err != nil || x.Limit < 1 || x.Limit > api.MaxPage {
-			return api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid limit %q: must be 1 to %d", text, api.MaxPage), "")
+			return api.NewError(api.CodeBadRequest,
+				fmt.Sprintf("invalid limit %q: must be 1 to %d", text, api.MaxPage), "")
 		}
 	}
 	if text := q.Get("next"); text != "" {

@@ -156,7 +156,8 @@ func (s *Server) serve(a answer) http.Handler {
 			if out.begun {
 				panic(http.ErrAbortHandler) // the caller sees that the reply is not whole
 			}
-			err = api.NewError(api.CodeInternal, "internal error: the request could not be answered", "see the daemon's log")
+			err = api.NewError(api.CodeInternal, "internal error: the request could not be answered",
+				"see the daemon's log")
 		}
 		if err != nil {
 			s.fail(out, err)

@@ -24,7 +24,8 @@ type sessions Options
 func (h *sessions) getSessions(w http.ResponseWriter, r *http.Request, c access.Caller, q url.Values) error {
 	state := cmp.Or(q.Get("state"), "live")
 	if !slices.Contains([]string{"live", "ended", "all", "idle"}, state) {
-		return api.NewError(api.CodeBadRequest, fmt.Sprintf("unknown state %q", state), "known: live, ended, all, idle")
+		return api.NewError(api.CodeBadRequest, fmt.Sprintf("unknown state %q", state),
+			"known: live, ended, all, idle")
 	}
 	if state == "idle" {
 		if err := h.lookForWork(r.Context(), c); err != nil {

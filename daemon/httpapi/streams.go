@@ -32,7 +32,8 @@ func (h *sessions) getEvents(w http.ResponseWriter, r *http.Request, c access.Ca
 	}
 	if text := q.Get("from"); text != "" {
 		if req.From, err = strconv.ParseUint(text, 10, 64); err != nil {
-			return api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid from %q: must be a sequence number", text), "")
+			return api.NewError(api.CodeBadRequest,
+				fmt.Sprintf("invalid from %q: must be a sequence number", text), "")
 		}
 	}
 	if req.Since, req.Until, err = between(q); err != nil {

@@ -137,7 +137,8 @@ func (h *processes) whyHeld(w http.ResponseWriter, r *http.Request, c access.Cal
 	}
 	switch {
 	case outOfTime(ctx, &d):
-		return api.NewError(api.CodeTimedOut, "why "+what+": not found in the time that a search may take", "try again")
+		return api.NewError(api.CodeTimedOut,
+			"why "+what+": not found in the time that a search may take", "try again")
 	case len(d.Items) > 0:
 		return reply(w, http.StatusOK, d)
 	case d.Hidden > 0:
@@ -180,7 +181,8 @@ func (f *found) holders() (all []*holder) {
 			if len(all) < maxItems {
 				all = append(all, h)
 			} else {
-				f.Unknown = append(f.Unknown[:len(f.Unknown):len(f.Unknown)], fmt.Sprintf("more than %d processes", maxItems))
+				f.Unknown = append(f.Unknown[:len(f.Unknown):len(f.Unknown)],
+					fmt.Sprintf("more than %d processes", maxItems))
 			}
 		}
 		return h

@@ -67,7 +67,8 @@ var clients = []client{{
 	names: []string{"systemd-run"},
 	unit:  "--unit",
 	idle:  []string{"--scope", "--help", "-h", "--version"}, // a scope is entered by systemd-run itself
-	takes: []string{"-H", "--host", "-M", "--machine", "-u", "--unit", "-p", "--property", "-E", "--setenv", "--description",
+	takes: []string{"-H", "--host", "-M", "--machine", "-u", "--unit", "-p",
+		"--property", "-E", "--setenv", "--description",
 		"--slice", "--service-type", "--uid", "--gid", "--nice", "--working-directory",
 		"--on-active", "--on-boot", "--on-startup",
 		"--on-unit-active", "--on-unit-inactive", "--on-calendar", "--path-property",
@@ -134,7 +135,8 @@ var clients = []client{{
 	},
 	takes: []string{"-c", "--config", "--enable", "--disable", "--remote", "--remote-auth-token-env",
 		"-i", "--image", "-m", "--model",
-		"--local-provider", "-p", "--profile", "-s", "--sandbox", "-C", "--cd", "--add-dir", "-a", "--ask-for-approval"},
+		"--local-provider", "-p", "--profile", "-s", "--sandbox", "-C", "--cd",
+		"--add-dir", "-a", "--ask-for-approval"},
 }}
 
 // BrokerRequest is what a command line asks a broker for.

@@ -57,7 +57,8 @@ func (f *ContainerFinder) read(supervisor uint32, c *lineage.Container) (found F
 	const cri = "io.kubernetes.cri."
 	if sandbox := b.Annotations[cri+"sandbox-id"]; sandbox != "" {
 		c.Name, c.Image = bounded(b.Annotations[cri+"container-name"]), bounded(b.Annotations[cri+"image-name"])
-		c.Pod, c.Namespace = bounded(b.Annotations[cri+"sandbox-name"]), bounded(b.Annotations[cri+"sandbox-namespace"])
+		c.Pod, c.Namespace = bounded(b.Annotations[cri+"sandbox-name"]),
+			bounded(b.Annotations[cri+"sandbox-namespace"])
 	}
 	return found, nil
 }

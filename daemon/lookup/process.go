@@ -79,7 +79,8 @@ func (f *Finder) Process(id tracer.Identity, live bool, c access.Caller) (*api.P
 
 // Look returns what is known of a process, and its scope: the caller of Look decides
 // who may read it.
-func (f *Finder) Look(id tracer.Identity, live bool, c access.Caller) (p *api.Process, scope access.Scope, err error) {
+func (f *Finder) Look(id tracer.Identity, live bool, c access.Caller) (p *api.Process,
+	scope access.Scope, err error) {
 	p, scope, err = f.member(id, c)
 	if err == nil && p == nil && live {
 		// The kernel decides whether it is a member; its event may be on the way, or

@@ -69,7 +69,8 @@ func (r *Registry) conclude(s *Session) {
 		Str(system.KeyVerdict, string(s.report.Verdict)).Str(system.KeyWhy, s.report.VerdictWhy).
 		Int(system.KeyKilled, s.report.Killed).Int(system.KeyLeft, s.report.Left).
 		Int(system.KeyFreed, len(s.report.PortsFreed)).
-		Int(system.KeyBusy, len(s.report.PortsBusy)).Float64(system.KeyDuration, s.report.DurationMS).Msg("session ended")
+		Int(system.KeyBusy, len(s.report.PortsBusy)).
+		Float64(system.KeyDuration, s.report.DurationMS).Msg("session ended")
 	if s.written == nil {
 		r.counts.meter.over(s.report.EndReason, string(s.report.Verdict), r.took(s))
 		close(s.over)

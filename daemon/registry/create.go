@@ -79,7 +79,8 @@ func (r *Registry) halted(inside bool) error {
 	if !h.Bars(inside) {
 		return nil
 	}
-	return api.NewError(api.CodeHalted, display.Halt(document.Halt(h, r.o.Clock.Clock)), `lift it with "lineage halt --off"`)
+	return api.NewError(api.CodeHalted, display.Halt(document.Halt(h, r.o.Clock.Clock)),
+		`lift it with "lineage halt --off"`)
 }
 
 // Create opens a session in the kernel and holds it. It runs in the registry's goroutine, so that

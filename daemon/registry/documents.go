@@ -28,7 +28,8 @@ func (v View) Record(s *Session) *document.Session {
 	d := &document.Session{
 		Info: s.told(), State: s.State(), Family: v.Family(s.info.ID),
 		Level: v.r.o.Kernel.Features().Level, Degraded: v.r.counts.degraded,
-		Joined: s.joined, Used: document.Used{CPU: used.CPU, RSS: used.RSS}, Zombies: s.zombies, LeftOver: s.LeftOver(),
+		Joined: s.joined, Used: document.Used{CPU: used.CPU, RSS: used.RSS},
+		Zombies: s.zombies, LeftOver: s.LeftOver(),
 	}
 	if s.info.State == tracer.StateEnding && s.info.Deadline != 0 {
 		left := int64(s.info.Deadline) - int64(v.r.o.Clock.Monotonic())

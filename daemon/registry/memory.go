@@ -52,7 +52,8 @@ func (b *booked) Redact(redact func([]string) []string) {
 // Memory copies what is remembered of a session, by the registry and by the features.
 func (v View) Memory(s *Session) []Part {
 	all := []Part{
-		{"ended_by", s.endedBy}, {"end_caller", s.endCaller}, {"root_died", api.U64(s.rootDied)}, {"cpu_dead_ns", s.cpuDead},
+		{"ended_by", s.endedBy}, {"end_caller", s.endCaller}, {"root_died", api.U64(s.rootDied)},
+		{"cpu_dead_ns", s.cpuDead},
 		{"joined", s.joined}, {"timeout_ns", s.timeout}, {"receipt", &booked{s.receipt.Booked()}},
 	}
 	for _, h := range v.r.hooks {
@@ -112,6 +113,7 @@ func (v View) restore(s *Session, text json.RawMessage) {
 		}
 	}
 	if err != nil {
-		v.r.o.Log.Error().Err(err).Str(system.KeySession, s.info.ID.String()).Msg("session not restored from the history")
+		v.r.o.Log.Error().Err(err).
+			Str(system.KeySession, s.info.ID.String()).Msg("session not restored from the history")
 	}
 }

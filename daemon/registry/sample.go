@@ -281,7 +281,8 @@ func (r *Registry) counted(misses, counters map[string]uint64, grown bool) {
 		r.view().Degrade("agents started without a session: too many of one user, nested too deep, or no free slot")
 	}
 	if n := counters["enter_failed"]; r.counts.counters != nil && n > r.counts.counters["enter_failed"] {
-		fate := map[bool]string{true: "killed at birth", false: "killed if they were found"}[r.o.Kernel.Features().Level >= 3]
+		fate := map[bool]string{true: "killed at birth",
+			false: "killed if they were found"}[r.o.Kernel.Features().Level >= 3]
 		r.view().Degrade("children of members were " + fate +
 			", because the kernel side had no room for them: was pid_max raised since it was loaded?")
 	}
@@ -357,7 +358,8 @@ func (r *Registry) mourn(c *census) {
 			s.rootDied = r.foundDead(&s.info)
 			r.view().notify(s, func(h *Hooks) sessionHook { return h.RootDied })
 		}
-		if s.info.State == tracer.StateActive && (root && !s.info.KeepOnRootExit || c.died(r.o.Kernel, s.info.Owner)) {
+		if s.info.State == tracer.StateActive && (root && !s.info.KeepOnRootExit ||
+			c.died(r.o.Kernel, s.info.Owner)) {
 			r.o.Enforcer.Watch(s.info.ID)
 		}
 	}

@@ -105,7 +105,8 @@ func (s *Session) RootDied() uint64 { return s.rootDied }
 // LeftOver reports whether its members are leftovers: the root died before the end began, or by its
 // exit began the end. A root that the end itself killed left nothing over.
 func (s *Session) LeftOver() bool {
-	return s.rootDied != 0 && (s.info.EndedAt == 0 || s.info.Cause == tracer.CauseRootExit || s.rootDied < s.info.EndedAt)
+	return s.rootDied != 0 && (s.info.EndedAt == 0 || s.info.Cause == tracer.CauseRootExit ||
+		s.rootDied < s.info.EndedAt)
 }
 
 // Emptied is when the last member was gone, boottime; 0: not yet.

@@ -134,7 +134,8 @@ func (s *Steward) openFor(p *policy.Policy, info tracer.SessionInfo, list uint32
 		Uint32(system.KeyPID, info.Root.PID).Msg("session opened by a rule")
 	s.o.Registry.Do(func(t registry.Tx) { // readers have got the event of its beginning, without the rule
 		if x := t.Session(info.ID); x != nil && x.Active() {
-			t.Apply([]tracer.Event{{Type: tracer.EventSession, Time: s.o.Clock.Boottime(), Session: info.ID, State: tracer.StateActive}})
+			t.Apply([]tracer.Event{{Type: tracer.EventSession, Time: s.o.Clock.Boottime(),
+				Session: info.ID, State: tracer.StateActive}})
 		}
 	})
 	s.bar(info)
@@ -305,7 +306,8 @@ func (s *Steward) FindRunning() {
 	slices.SortFunc(found, func(a, b tracer.Process) int { return cmp.Compare(a.Start, b.Start) })
 	for i := range found {
 		t := &found[i]
-		if agents && (looksFor(p, t.Comm.String()) || interpreters.MatchString(procfs.Base(s.o.Proc.Link(t.PID, "exe")))) {
+		if agents && (looksFor(p, t.Comm.String()) ||
+			interpreters.MatchString(procfs.Base(s.o.Proc.Link(t.PID, "exe")))) {
 			facts := s.RootFacts(t.Identity)
 			if rule := RanAs(p, facts); rule != nil {
 				s.adopt(p, t, facts, policy.AgentRule, rule)

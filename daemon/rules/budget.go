@@ -94,7 +94,8 @@ func (s *Steward) spareLeftovers(v registry.View, x *registry.Session) {
 		return
 	}
 	s.of(x.ID()).wouldEnd = append(s.of(x.ID()).wouldEnd, cause)
-	s.o.Log.Warn().Str(system.KeySession, x.ID().String()).Str(system.KeyReason, cause).Msg("would end: its root has exited")
+	s.o.Log.Warn().Str(system.KeySession, x.ID().String()).
+		Str(system.KeyReason, cause).Msg("would end: its root has exited")
 }
 
 // EndOver ends a session that is over a limit. If only the policy set the limit, that

@@ -114,7 +114,8 @@ func (s *Steward) keepIfRuled(p *policy.Policy, id tracer.Identity) {
 			shared.Name, p.Origin(shared)))
 		return
 	}
-	info, err := s.Keep(from, []tracer.Identity{id}, "", Kept{Reason: rule.Reason, Rule: rule.Name}, rule.Until.Time())
+	info, err := s.Keep(from, []tracer.Identity{id}, "", Kept{Reason: rule.Reason, Rule: rule.Name},
+		rule.Until.Time())
 	if err != nil {
 		if !errors.Is(err, tracer.ErrNotFound) {
 			s.o.Log.Error().Err(err).Uint32(system.KeyPID, id.PID).

@@ -201,7 +201,8 @@ func (k *Keeper) handOver(h *handover, c access.Caller) (tracer.SessionID, error
 	case errors.Is(err, tracer.ErrRoot):
 		return 0, errRoot(first)
 	case errors.Is(err, tracer.ErrNotFound):
-		return 0, api.NewError(api.CodeNotFound, fmt.Sprintf("keep pid %d: it has exited or left its session", first.PID), "")
+		return 0, api.NewError(api.CodeNotFound,
+			fmt.Sprintf("keep pid %d: it has exited or left its session", first.PID), "")
 	case errors.Is(err, tracer.ErrProtected):
 		return 0, errProtected(first)
 	case err != nil:
@@ -215,7 +216,8 @@ func (k *Keeper) handOver(h *handover, c access.Caller) (tracer.SessionID, error
 		Str(system.KeyName, info.Name).Uint32(system.KeyUID, c.UID).Uint32(system.KeyPID, first.PID).
 		Msg("process kept")
 	for _, id := range h.processes {
-		why := fmt.Sprintf("from session %v, until %s: %s", h.from.ID, h.until.UTC().Format(time.RFC3339), h.why.Reason)
+		why := fmt.Sprintf("from session %v, until %s: %s", h.from.ID,
+			h.until.UTC().Format(time.RFC3339), h.why.Reason)
 		k.Access.DoneTo(c, access.Keep, why, info.ID.String(), api.Ref{PID: int(id.PID), StartNS: api.U64(id.Start)})
 	}
 	return info.ID, nil

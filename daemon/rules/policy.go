@@ -184,7 +184,8 @@ func (r *Policy) Degraded() (why []string) {
 		why = append(why, "policy not applied: "+refused)
 	}
 	if b := r.BreakerState(); b.Open {
-		why = append(why, display.Breaker(b)+`: none of their sessions is ended automatically until "lineage policy resume"`)
+		why = append(why, display.Breaker(b)+
+			`: none of their sessions is ended automatically until "lineage policy resume"`)
 	}
 	return why
 }

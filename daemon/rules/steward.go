@@ -194,7 +194,8 @@ func (s *Steward) describe(v registry.View, x *registry.Session, d *document.Ses
 	its := s.of(x.ID())
 	used := usageOf(v, x)
 	d.Used.RSS = used.RSS // as max_rss counts it
-	d.Used.Idle = min(d.Used.Idle, its.budget.Idle(used, s.o.Clock.Monotonic(), s.o.Rules.Policy().Defaults.IdleCPU.Std()))
+	d.Used.Idle = min(d.Used.Idle, its.budget.Idle(used, s.o.Clock.Monotonic(),
+		s.o.Rules.Policy().Defaults.IdleCPU.Std()))
 	d.Shared, d.Policy = its.shared, document.Applied{Mode: s.o.Rules.ModeOf(x.Info().UID),
 		Signals: s.signals(v, x), WouldEnd: its.wouldEnd}
 	if its.kept != nil {

@@ -92,7 +92,8 @@ func (c *checker) check(s *api.SignedCommand) (*order, error) {
 		}
 		entry := entryOf(p, signer.names)
 		if entry == nil {
-			return o, fmt.Errorf("signature %d: the policy has no operator %s", i+1, strings.Join(signer.names, " or "))
+			return o, fmt.Errorf("signature %d: the policy has no operator %s", i+1,
+				strings.Join(signer.names, " or "))
 		}
 		if slices.Contains(o.Operators, entry.Name) {
 			return o, fmt.Errorf("signature %d: %s signed twice", i+1, entry.Name)

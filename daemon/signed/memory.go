@@ -140,7 +140,8 @@ func (m *memory) reason(c *api.Command, now time.Time) string {
 		return fmt.Sprintf("the clock of the host went back: its latest command was at %s",
 			m.state.Latest.Format(time.RFC3339))
 	case !c.NotAfter.After(now):
-		return fmt.Sprintf("it expired at %s, and here it is %s", c.NotAfter.Format(time.RFC3339), now.Format(time.RFC3339))
+		return fmt.Sprintf("it expired at %s, and here it is %s", c.NotAfter.Format(time.RFC3339),
+			now.Format(time.RFC3339))
 	case c.Issued.After(now.Add(skew)):
 		return "it was issued in the future, by the clock of the host"
 	case !c.NotAfter.After(m.state.Floor):
@@ -163,7 +164,8 @@ func (m *memory) reason(c *api.Command, now time.Time) string {
 func (c *checker) accept(o *order, boot string, uid uint32, sessions []string) (accepted, error) {
 	now := c.now()
 	a := accepted{
-		ID: o.ID, UID: uid, Verb: o.Verb, Mode: o.Mode, Operators: o.Operators, Reason: o.Reason, Hosts: []string{o.host},
+		ID: o.ID, UID: uid, Verb: o.Verb, Mode: o.Mode, Operators: o.Operators,
+		Reason: o.Reason, Hosts: []string{o.host},
 		At: now, Boot: boot, NotAfter: o.NotAfter, Sessions: sessions, Pending: o.Verb != api.VerbEnd,
 	}
 	return a, c.memory.accept(&o.Command, a, now)

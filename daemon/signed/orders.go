@@ -223,7 +223,8 @@ func (s *Orders) refused(c access.Caller, id string, err error) error {
 
 // Receipt is the receipt of a command, for the caller that brought it and for root. It waits for the
 // verdicts.
-func (s *Orders) Receipt(ctx context.Context, id string, wait time.Duration, c access.Caller) (*api.CommandReply, error) {
+func (s *Orders) Receipt(ctx context.Context, id string, wait time.Duration,
+	c access.Caller) (*api.CommandReply, error) {
 	a, ok := s.checker.memory.find(id)
 	if !ok || a.UID != c.UID && !c.Root() || a.Boot != s.o.BootID {
 		return nil, api.NewError(api.CodeNotFound, "command not found", "")
@@ -237,7 +238,8 @@ func (s *Orders) Receipt(ctx context.Context, id string, wait time.Duration, c a
 
 // receipt waits for the verdicts of a command. Sessions of another boot are in the history only: others may have their
 // ids now.
-func (s *Orders) receipt(ctx context.Context, a *accepted, wait time.Duration, c access.Caller) (*api.CommandReceipt, error) {
+func (s *Orders) receipt(ctx context.Context, a *accepted, wait time.Duration,
+	c access.Caller) (*api.CommandReceipt, error) {
 	c.Signed = &access.Signed{Command: a.ID, Operators: a.Operators, May: func(v access.Verb, _ access.Scope) access.Decision {
 		return access.Decision{Allow: v == access.Read, Why: "only its receipt may be read"}
 	}}

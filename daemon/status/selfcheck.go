@@ -138,7 +138,8 @@ func (c *Check) ender() *enforcer.Enforcer {
 
 // watch lets the tree grow and asks to which session the orphan belongs: the kernel,
 // then the graph.
-func (c *Check) watch(ctx context.Context, bird *Canary, id tracer.SessionID, root tracer.Identity, lost uint64) error {
+func (c *Check) watch(ctx context.Context, bird *Canary, id tracer.SessionID,
+	root tracer.Identity, lost uint64) error {
 	if err := bird.Release(); err != nil {
 		return err
 	}

@@ -130,7 +130,8 @@ func (s *Status) degraded(v registry.View) []string {
 // Watched is what a status line shows.
 func (s *Status) Watched(v registry.View) api.WatchStatus {
 	return api.WatchStatus{
-		Level: s.o.Kernel.Features().Level, Mode: s.o.Rules.Mode(), Degraded: s.degraded(v), Lost: v.Lost(), Forks: v.Forks(),
+		Level: s.o.Kernel.Features().Level, Mode: s.o.Rules.Mode(), Degraded: s.degraded(v),
+		Lost: v.Lost(), Forks: v.Forks(),
 		Live: v.Graph().Stats().Live, Breaker: s.o.Rules.BreakerState(),
 		SelfCheck: s.o.SelfCheck.Result(), Halt: s.Halt(),
 	}

@@ -35,7 +35,8 @@ type metric struct {
 
 // table is every metric of ours, in the order of the documentation.
 var table = []metric{
-	{"build_info", gauge, []string{"version", "abi"}, "1, with the version of the daemon and the hash of its kernel side.",
+	{"build_info", gauge, []string{"version", "abi"},
+		"1, with the version of the daemon and the hash of its kernel side.",
 		func(s *Metrics, p put) { p(1, s.Build[:]...) }},
 	{"level", gauge, nil, "The guarantee level, 1 to 4.",
 		func(s *Metrics, p put) { p(float64(s.Level)) }},
@@ -54,7 +55,8 @@ var table = []metric{
 	},
 	{"orphans", gauge, []string{"rule", "kept"}, "Live members whose creator is dead, labelled likewise.",
 		perRule(func(u UseMetrics) float64 { return float64(u.Orphans) })},
-	{"zombies", gauge, []string{"rule", "kept"}, "Dead members that their parent has not waited for, labelled likewise.",
+	{"zombies", gauge, []string{"rule", "kept"},
+		"Dead members that their parent has not waited for, labelled likewise.",
 		perRule(func(u UseMetrics) float64 { return float64(u.Zombies) })},
 	{"rss_bytes", gauge, []string{"rule", "kept"},
 		"Memory of the live members, labelled likewise. Shared memory counts in each process.",
@@ -82,7 +84,8 @@ var table = []metric{
 			}
 		}},
 	{"end_duration_seconds", histogram, nil, "From the beginning of a session's end to its first verdict, the grace included.", nil},
-	{"refusals_total", counter, []string{"verb"}, "Refused requests, by what was asked for; limit: too many requests.",
+	{"refusals_total", counter, []string{"verb"},
+		"Refused requests, by what was asked for; limit: too many requests.",
 		func(s *Metrics, p put) { each(s.Refusals, p) }},
 	{"self_check_ok", gauge, nil, "1 if the last self-check passed, 0 if it failed; absent before the first is over.",
 		func(s *Metrics, p put) {
@@ -245,5 +248,6 @@ var endBuckets = []float64{0.0001, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10,
 // NewDurations counts durations of ends, in seconds.
 func NewDurations() prometheus.Histogram {
 	m := table[slices.IndexFunc(table, func(m metric) bool { return m.read == nil })]
-	return prometheus.NewHistogram(prometheus.HistogramOpts{Name: MetricsPrefix + m.name, Help: m.help, Buckets: endBuckets})
+	return prometheus.NewHistogram(prometheus.HistogramOpts{Name: MetricsPrefix + m.name,
+		Help: m.help, Buckets: endBuckets})
 }

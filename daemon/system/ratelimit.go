@@ -89,7 +89,8 @@ func (l *limiter) flush() {
 	}
 	for message, k := range l.kinds {
 		if k.suppressed > 0 {
-			l.log.WithLevel(k.level).Str(KeyKind, message).Uint64(KeySuppressed, k.suppressed).Msg("messages suppressed")
+			l.log.WithLevel(k.level).Str(KeyKind, message).
+				Uint64(KeySuppressed, k.suppressed).Msg("messages suppressed")
 			k.suppressed = 0
 		}
 	}

@@ -224,7 +224,8 @@ func (d *decoder) list(n *yaml.Node, v reflect.Value, path string, tag reflect.S
 	case n.Kind == yaml.ScalarNode && !isNull(n) && anyOf:
 		items = []*yaml.Node{n}
 	case n.Kind != yaml.SequenceNode:
-		return at(n, fmt.Sprintf("%s: must be a list, not %s", path, kind(n)), "write [a, b], or a dash before each item")
+		return at(n, fmt.Sprintf("%s: must be a list, not %s", path, kind(n)),
+			"write [a, b], or a dash before each item")
 	}
 	if len(items) > maxItems {
 		return at(items[maxItems], fmt.Sprintf("%s: more than %d items", path, maxItems), "")

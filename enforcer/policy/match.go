@@ -92,7 +92,8 @@ type Rule struct {
 
 // OnlyComm reports whether nothing but the comm decides.
 func (m *Match) OnlyComm() bool {
-	return len(m.Comm) > 0 && len(m.Exe) == 0 && len(m.Argv) == 0 && len(m.UID) == 0 && len(m.Cgroup) == 0 && m.Parent == nil
+	return len(m.Comm) > 0 && len(m.Exe) == 0 && len(m.Argv) == 0 && len(m.UID) == 0 &&
+		len(m.Cgroup) == 0 && m.Parent == nil
 }
 
 // MayProtect reports whether a rule of the protect list names that comm.

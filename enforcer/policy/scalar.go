@@ -24,7 +24,8 @@ func (d *decoder) scalar(n *yaml.Node, v reflect.Value, path string, tag reflect
 	if val, ok := v.Addr().Interface().(value); ok {
 		// 0 needs no unit, and a number without a unit gets an error of its own.
 		_, moment := val.(*Until)
-		if tagged != "!!str" && !(tagged == "!!timestamp" && moment) && (tagged != "!!int" || !v.CanInt() && !v.CanUint()) {
+		if tagged != "!!str" && !(tagged == "!!timestamp" && moment) && (tagged != "!!int" ||
+			!v.CanInt() && !v.CanUint()) {
 			return wrongKind(wanted(v, words), "")
 		}
 		if w := val.set(n.Value); w != nil {
@@ -147,7 +148,8 @@ func inRange(n *yaml.Node, v reflect.Value, path string, tag reflect.StructTag) 
 		for uint64(lower)*2 < x {
 			lower *= 2
 		}
-		return at(n, fmt.Sprintf("%s: %s is not a power of two", path, n.Value), fmt.Sprintf("use %v or %v", lower, lower*2))
+		return at(n, fmt.Sprintf("%s: %s is not a power of two", path, n.Value),
+			fmt.Sprintf("use %v or %v", lower, lower*2))
 	}
 	return nil
 }

@@ -113,7 +113,8 @@ func (p *Pattern) set(text string) *wrong {
 		return &wrong{fmt.Sprintf("invalid RE2 expression %q: %s", text,
 			strings.TrimPrefix(err.Error(), "error parsing regexp: ")), ""}
 	case re.MatchString(""):
-		return &wrong{fmt.Sprintf("the expression %q matches everything", text), "use one that does not match an empty text"}
+		return &wrong{fmt.Sprintf("the expression %q matches everything", text),
+			"use one that does not match an empty text"}
 	}
 	p.re = re
 	return nil

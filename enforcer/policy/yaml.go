@@ -49,7 +49,8 @@ func parseYAML(file string, data []byte) (*yaml.Node, *Error) {
 			return doc.Content[0], nil
 		}
 		if err == nil {
-			return nil, &Error{file, second.Line, second.Column, "a second document begins", "a policy is one document", nil}
+			return nil, &Error{file, second.Line, second.Column, "a second document begins",
+				"a policy is one document", nil}
 		}
 	}
 	bad, ok := errors.AsType[*yaml.LoadError](err)

@@ -236,7 +236,8 @@ func (p *pane) session(r *picture.Row) {
 	}
 	p.fact("CPU, RSS", fmt.Sprintf("%.1f%%, %s in all, %s", p.Picture.CPU(r),
 		display.CPU(s.CPUSeconds), display.Size(s.RSSBytes)))
-	if activity := p.Sparkline(p.Activity[s.ID], p.columns-nameColumns-4); s.State != api.StateEnded && activity != "" {
+	if activity := p.Sparkline(p.Activity[s.ID],
+		p.columns-nameColumns-4); s.State != api.StateEnded && activity != "" {
 		p.colored(p.Key, "activity", cmp.Or(strings.TrimRight(activity, " "), "none"))
 	}
 	if s.Root != nil {

@@ -137,7 +137,8 @@ func (p *EventsPane) Lines(l *Labels, columns, rows int) []string {
 	case p.err != nil:
 		lines = append(lines, l.Text(l.Warn, " ! "+display.Error(p.err), columns))
 	default:
-		lines = append(lines, l.Text(l.Dim, fmt.Sprintf(" no event in the last %.0f minutes", before.Minutes()), columns))
+		lines = append(lines, l.Text(l.Dim, fmt.Sprintf(" no event in the last %.0f minutes",
+			before.Minutes()), columns))
 	}
 	return lines
 }
@@ -172,8 +173,9 @@ func (p *EventsPane) line(l *Labels, i, columns int) string {
 	out.Put(l.Dim, " "+when+"  ")
 	about := display.About(ev, func(ref api.Ref) string { return p.named(l, ref, i) })
 	pr := ev.Process
-	paint, known := map[api.EventType]ink.Paint{api.EventFork: l.Live, api.EventExec: l.Key, api.EventReparent: l.Moved,
-		api.EventSession: l.Session, api.EventLost: l.Bad}[ev.Type]
+	paint, known := map[api.EventType]ink.Paint{api.EventFork: l.Live, api.EventExec: l.Key,
+		api.EventReparent: l.Moved,
+		api.EventSession:  l.Session, api.EventLost: l.Bad}[ev.Type]
 	switch {
 	case ev.Type == api.EventExit && pr != nil && (pr.Signal != "" || pr.ExitCode != nil && *pr.ExitCode != 0):
 		paint = l.Bad

@@ -224,7 +224,8 @@ func TimelineLegend(l *Labels, columns int) (legend string) {
 		text string
 	}{
 		{l.Bad, l.Times + " failed"}, {l.Ended, l.EndedGlyph + " ended by us"}, {l.Key, l.Lane + " exited"},
-		{l.Live, l.LaneNow + " live"}, {l.Moved, l.MovedGlyph + l.LaneNow + " orphan"}, {l.Strong, l.Horizontal + " call"},
+		{l.Live, l.LaneNow + " live"}, {l.Moved, l.MovedGlyph + l.LaneNow + " orphan"},
+		{l.Strong, l.Horizontal + " call"},
 	} {
 		next := legend + " " + item.Of(item.text) + " "
 		if ink.Width(next) > columns {

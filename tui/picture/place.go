@@ -31,7 +31,8 @@ func (p *Picture) sessionHome(r *Row) *Row {
 		return p.top
 	}
 	if s.Root != nil && s.Root.Creator != nil {
-		if c := p.processes[*s.Root.Creator]; c != nil && c.up != nil && c.Process.Session == s.Parent && !c.below(r) {
+		if c := p.processes[*s.Root.Creator]; c != nil && c.up != nil &&
+			c.Process.Session == s.Parent && !c.below(r) {
 			return c
 		}
 	}

@@ -71,7 +71,8 @@ func (p *Picture) Age(r *Row) time.Duration {
 		return 0
 	case r.Kind == SessionRow && r.Session.Ended != nil:
 		return r.Session.Ended.Sub(*r.Session.Started)
-	case r.Kind == ProcessRow && r.Process.State != api.StateZombie && r.Process.Exited != nil && r.Process.Started != nil:
+	case r.Kind == ProcessRow && r.Process.State != api.StateZombie &&
+		r.Process.Exited != nil && r.Process.Started != nil:
 		return r.Process.Exited.Sub(*r.Process.Started)
 	case p.now < r.start:
 		return 0

@@ -96,7 +96,8 @@ func (r *Record) Span() Span {
 		return r.Session.Span
 	}
 	s := r.Session
-	sp := Span{Trace: Trace{TraceID: s.Span.TraceID, SpanID: processSpan(r.Host.ID, r.Boot, p.Ref)}, Parent: s.Span.SpanID}
+	sp := Span{Trace: Trace{TraceID: s.Span.TraceID, SpanID: processSpan(r.Host.ID, r.Boot, p.Ref)},
+		Parent: s.Span.SpanID}
 	first := s.Root != nil && s.Root.Ref == p.Ref || p.Evidence != nil && p.Evidence.Kind == "adopted"
 	if t := p.Trace; t != nil {
 		var claimed Trace

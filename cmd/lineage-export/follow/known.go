@@ -249,7 +249,8 @@ func (k *Known) put(d *api.Session) (s *SessionInfo, err error) {
 
 // own is a trace of a session alone.
 func (k *Known) own(id string) Span {
-	return Span{Trace: Trace{TraceID: sessionTrace(k.Host.ID, k.Boot, id), SpanID: sessionSpan(k.Host.ID, k.Boot, id)}}
+	return Span{Trace: Trace{TraceID: sessionTrace(k.Host.ID, k.Boot, id),
+		SpanID: sessionSpan(k.Host.ID, k.Boot, id)}}
 }
 
 // place puts a session into the trace of its parent session, or of the session whose work it holds, else into one of its own.
@@ -359,6 +360,7 @@ func (k *Known) Runaway(c *api.CallLeft, now time.Time) *Record {
 
 // Changed is a record of a changed status of the daemon.
 func (k *Known) Changed(before, status *api.Status, now time.Time) *Record {
-	return &Record{ID: DerivedID("status", k.Host.ID, k.Boot, now.UnixNano()), Kind: Status, Host: k.Host, Boot: k.Boot,
+	return &Record{ID: DerivedID("status", k.Host.ID, k.Boot, now.UnixNano()),
+		Kind: Status, Host: k.Host, Boot: k.Boot,
 		Time: now, Status: status, Before: before}
 }

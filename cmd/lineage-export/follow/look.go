@@ -71,7 +71,8 @@ func (f *Follower) look(ctx context.Context, c api.Client) {
 	busy := make(map[string]bool)
 	for i := range all.Calls {
 		c := &all.Calls[i]
-		if _, ended := display.Took(c.Calls); c.Kept || c.CPUs < busyCPUs || ended == nil || now.Sub(*ended) < busyAfter {
+		if _, ended := display.Took(c.Calls); c.Kept || c.CPUs < busyCPUs ||
+			ended == nil || now.Sub(*ended) < busyAfter {
 			continue
 		}
 		key := fmt.Sprintf("%s %s %q", c.Session, c.Calls[0].Agent, c.Calls[0].ID)

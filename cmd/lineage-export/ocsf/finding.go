@@ -206,9 +206,11 @@ func health(r *follow.Record) (all []*event) {
 	}
 	switch {
 	case now.Level < before.Level:
-		add(created, degradedRule, fmt.Sprintf("the guarantee level fell from %d to %d", before.Level, now.Level), "level")
+		add(created, degradedRule, fmt.Sprintf("the guarantee level fell from %d to %d",
+			before.Level, now.Level), "level")
 	case now.Level > before.Level:
-		add(closed, degradedRule, fmt.Sprintf("the guarantee level rose from %d to %d", before.Level, now.Level), "level")
+		add(closed, degradedRule, fmt.Sprintf("the guarantee level rose from %d to %d",
+			before.Level, now.Level), "level")
 	}
 	switch {
 	case now.Breaker.Open && !before.Breaker.Open:

@@ -44,7 +44,8 @@ func endMessage(r *follow.Record, reason string) string {
 	if d == nil {
 		return s + ": no receipt"
 	}
-	s += fmt.Sprintf(": verdict %s, %s", display.Text(d.Verdict), display.Count(len(d.Processes), "process", "processes"))
+	s += fmt.Sprintf(": verdict %s, %s", display.Text(d.Verdict),
+		display.Count(len(d.Processes), "process", "processes"))
 	if d.Left > 0 {
 		s += fmt.Sprintf(", %d left", d.Left)
 	}

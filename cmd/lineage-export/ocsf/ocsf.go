@@ -157,7 +157,8 @@ func newEvent(r *follow.Record, a activity, s severity, uid, code, message strin
 func sessionOf(r *follow.Record) *session {
 	s := r.Session
 	d := &session{
-		ID: s.ID, UID: follow.SessionUID(r, s.ID), Name: s.Name, Rule: s.Rule, Parent: s.Parent, Brokered: s.BrokeredBy,
+		ID: s.ID, UID: follow.SessionUID(r, s.ID), Name: s.Name, Rule: s.Rule,
+		Parent: s.Parent, Brokered: s.BrokeredBy,
 	}
 	if !s.Unknown {
 		d.UserUID = number(s.UID)

@@ -141,7 +141,8 @@ func (e *Encoder) describe(v *event, r *follow.Record) {
 		x.Evidence, x.Confidence = p.Evidence.Kind, p.Evidence.Confidence
 	}
 	if at := r.Span(); at.TraceID != (follow.TraceID{}) {
-		x.Trace = &trace{at.TraceID.String(), at.SpanID.String(), p.Trace != nil && p.Trace.TraceID == at.TraceID.String()}
+		x.Trace = &trace{at.TraceID.String(), at.SpanID.String(), p.Trace != nil &&
+			p.Trace.TraceID == at.TraceID.String()}
 	}
 	for _, c := range p.Calls {
 		x.Calls = append(x.Calls, call{c.ID, c.Tool})

@@ -175,7 +175,8 @@ func eventAttributes(r *follow.Record) attributes {
 		a = a.number("lineage.reparent.from_pid", int64(e.From.PID)) // of `lineage.reparent`: the parent before
 	}
 	if e.Port != nil {
-		a = a.text("network.transport", "tcp").text("server.address", e.Port.Addr).number("server.port", int64(e.Port.Port))
+		a = a.text("network.transport", "tcp").text("server.address",
+			e.Port.Addr).number("server.port", int64(e.Port.Port))
 	}
 	return a.signal(e.Sent).crossing(e.Crossing)
 }

@@ -101,7 +101,8 @@ func (p *proxy) answer(w http.ResponseWriter, r *http.Request) error {
 	get := r.Method == http.MethodGet
 	switch {
 	case get && r.URL.Path == "/v1/version": // the proxy is there: whether the host is, the first question tells
-		return json.NewEncoder(w).Encode(api.Version{Head: api.NewHead("version"), Version: p.version, API: api.Major})
+		return json.NewEncoder(w).Encode(api.Version{Head: api.NewHead("version"),
+			Version: p.version, API: api.Major})
 	case r.Method == http.MethodPost && r.URL.Path == "/v1/commands":
 		body, err := io.ReadAll(io.LimitReader(r.Body, maxOrder+1))
 		if err != nil || len(body) > maxOrder {
@@ -124,7 +125,8 @@ func (p *proxy) answer(w http.ResponseWriter, r *http.Request) error {
 }
 
 // ask sends a message to a host, and passes its answer on. The first part may take that long.
-func (p *proxy) ask(w http.ResponseWriter, r *http.Request, subject string, message []byte, first time.Duration) error {
+func (p *proxy) ask(w http.ResponseWriter, r *http.Request, subject string,
+	message []byte, first time.Duration) error {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	late := time.AfterFunc(first, cancel)

@@ -36,7 +36,8 @@ var Plumbing = []string{"completion", "hook", "stdio"}
 var otherNames = map[string][]string{
 	"kill": {"end"}, "stop": {"end"}, "rm": {"end"}, "delete": {"end"}, "terminate": {"end"},
 	"log": {"events", "history"}, "logs": {"events", "history"},
-	"inspect": {"why"}, "describe": {"why"}, "restart": {"daemon"}, "show": {"tree"}, "stats": {"top"}, "attach": {"top"},
+	"inspect": {"why"}, "describe": {"why"}, "restart": {"daemon"}, "show": {"tree"},
+	"stats": {"top"}, "attach": {"top"},
 	"exec": {"run"}, "start": {"run"}, "list": {"ls"}, "get": {"ls"}, "sessions": {"ls"},
 	"orphans": {"ls"}, "fleet": {"ls"}, "command": {"end"},
 }

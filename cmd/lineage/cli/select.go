@@ -24,7 +24,8 @@ func Selection(cmd *cobra.Command, euid func() int) *api.Selection {
 			cmd.Flags().AddFlag(x)
 		}
 	})
-	cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(api.SelectionStates, cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(api.SelectionStates,
+		cobra.ShellCompDirectiveNoFileComp))
 	cmd.Args = func(_ *cobra.Command, words []string) error {
 		s.Words = words
 		if err := s.Check(); err != nil {

@@ -73,7 +73,8 @@ func (o *Options) Check(sel *api.Selection, remote hosts.List) error {
 
 // Command is the signed command for the flags, which takes few of them.
 func (o *Options) Command(sel *api.Selection) (api.Command, error) {
-	signable := Options{Grace: o.Grace, Now: o.Now, Yes: o.Yes, Plan: o.Plan, Timeout: o.Timeout, MaxHosts: o.MaxHosts}
+	signable := Options{Grace: o.Grace, Now: o.Now, Yes: o.Yes, Plan: o.Plan,
+		Timeout: o.Timeout, MaxHosts: o.MaxHosts}
 	if *o != signable || sel.Filters() {
 		return api.Command{}, cli.Usage(
 			"end: --sign takes names, patterns, ids or --all, and of the other flags --grace, --now, --if-plan, --timeout, --max-hosts and --yes",

@@ -51,7 +51,8 @@ type counted struct {
 // begin notes that the end of a session has begun.
 func (n *census) begin(r *api.Report) {
 	_, members := display.Ended(r)
-	n.ending = append(n.ending, &counted{id: r.Session, name: cmp.Or(r.Name, r.Session), total: members, live: r.Left})
+	n.ending = append(n.ending, &counted{id: r.Session, name: cmp.Or(r.Name, r.Session),
+		total: members, live: r.Left})
 }
 
 // kills notes when a session's members get SIGKILL.

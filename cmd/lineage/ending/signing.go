@@ -296,7 +296,8 @@ func verified(d *api.CommandReply, c *api.Command, marks []string) (*api.Command
 	}
 	s, err := sshsig.Unarmor([]byte(d.Signature))
 	if err != nil {
-		return nil, cli.Errorf(api.ExitFailed, "the receipt of command %s is not signed; the daemon's log says why", c.ID)
+		return nil, cli.Errorf(api.ExitFailed,
+			"the receipt of command %s is not signed; the daemon's log says why", c.ID)
 	}
 	if mark := ssh.FingerprintSHA256(s.PublicKey); !slices.Contains(marks, mark) {
 		return nil, cli.Errorf(api.ExitFailed,

@@ -65,7 +65,8 @@ func (h *Hook) adopt(ctx context.Context, c api.Client, a *agent) (adopted bool,
 	case !a.certain:
 		return false, errStrange
 	}
-	_, err = c.Create(ctx, api.NewSession{Root: now.Ref, Adopt: true, Name: fmt.Sprintf("%s-%d", h.Agent.Name, a.PID)})
+	_, err = c.Create(ctx, api.NewSession{Root: now.Ref, Adopt: true,
+		Name: fmt.Sprintf("%s-%d", h.Agent.Name, a.PID)})
 	if is(err, api.CodeBusyName) { // another hook of this agent does so right now
 		err = nil
 	}

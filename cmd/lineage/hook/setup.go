@@ -48,7 +48,8 @@ var Agents = []Agent{
 		next:    "; codex does not run these hooks until you trust them: it asks on a terminal, or: /hooks. codex exec does not ask, and is not tracked until then",
 		events:  []string{"SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop"},
 	},
-	{Name: "gemini-cli", Command: "gemini", below: []string{"/@google/gemini-cli/"}, dir: ".gemini", file: "settings.json",
+	{Name: "gemini-cli", Command: "gemini", below: []string{"/@google/gemini-cli/"},
+		dir: ".gemini", file: "settings.json",
 		events: []string{"SessionStart", "BeforeAgent", "BeforeTool", "AfterTool", "AfterAgent"}},
 	{Name: "opencode", Command: "opencode", below: []string{"/opencode-ai/"},
 		dir: ".config/opencode", file: "plugins/lineage.js", plugin: plugin},
@@ -85,7 +86,8 @@ func (a Agent) Plan(home string, env func(string) string, program string, undo, 
 	}
 	var err error
 	if c.before, err = read(c.Path); errors.Is(err, errLink) && broken == nil {
-		err = fmt.Errorf("%w; to change the file that it leads to: lineage setup %s --print | patch %s", err, a.Name, real)
+		err = fmt.Errorf("%w; to change the file that it leads to: lineage setup %s --print | patch %s",
+			err, a.Name, real)
 	}
 	if err != nil {
 		return nil, err

@@ -55,7 +55,8 @@ var waves = []int{1, 10}
 
 // Waves asks all hosts as Each does: one, then ten, then the others. If something is left on a host, those
 // of later waves are not asked.
-func Waves(ctx context.Context, dial Dialer, list []string, timeout time.Duration, ask Asker) (answers []text.HostAnswer) {
+func Waves(ctx context.Context, dial Dialer, list []string, timeout time.Duration,
+	ask Asker) (answers []text.HostAnswer) {
 	left := ""
 	for n := 0; len(list) > 0; n++ {
 		wave := list
@@ -82,7 +83,8 @@ func Waves(ctx context.Context, dial Dialer, list []string, timeout time.Duratio
 
 // TooMany is the error of a command that would end sessions on more hosts than it may.
 func TooMany(command string, n, most int) error {
-	return cli.Usage("%s: %d hosts are too many; raise --max-hosts, which is %d, or name fewer with -H", command, n, most)
+	return cli.Usage("%s: %d hosts are too many; raise --max-hosts, which is %d, or name fewer with -H",
+		command, n, most)
 }
 
 func one(ctx context.Context, dial Dialer, host string, ask Asker) (l *text.Listing, err error) {

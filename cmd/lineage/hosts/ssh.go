@@ -51,7 +51,8 @@ type conn struct {
 }
 
 func connect(host string) (net.Conn, error) {
-	c := &conn{cmd: exec.Command("ssh", append(arguments[:len(arguments):len(arguments)], host, "lineage", "stdio")...)}
+	c := &conn{cmd: exec.Command("ssh", append(arguments[:len(arguments):len(arguments)],
+		host, "lineage", "stdio")...)}
 	c.cmd.Stderr = &c.stderr
 	// Ctrl-C is for this command only, which decides what happens to its connections.
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

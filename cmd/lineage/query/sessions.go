@@ -32,7 +32,8 @@ var orders = map[string]func(a, b *api.Session) int{
 func Orders() []string { return slices.Sorted(maps.Keys(orders)) }
 
 // Sessions asks for the selected sessions, in one of [Orders]; "": as the daemon lists them.
-func Sessions(ctx context.Context, c api.Client, sel *api.Selection, by string, now time.Time) (*text.Listing, error) {
+func Sessions(ctx context.Context, c api.Client, sel *api.Selection, by string,
+	now time.Time) (*text.Listing, error) {
 	found, err := sel.Resolve(ctx, c)
 	if err != nil {
 		return nil, err
@@ -87,7 +88,8 @@ func Trees(ctx context.Context, c api.Client, sel *api.Selection, all bool) (tre
 		if x.Process != nil {
 			sub, ok := text.Subtree(t, *x.Process)
 			if !ok {
-				return nil, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %s is gone", x.Process), "see it with --all")
+				return nil, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %s is gone", x.Process),
+					"see it with --all")
 			}
 			t = sub
 		}

@@ -44,7 +44,8 @@ func ListenMetrics(
 func (m *Metrics) Serve(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { m.httpd.Close() })
 	defer stop()
-	if err := m.httpd.Serve(&narrow{m.Listener, make(chan struct{}, maxConns)}); !errors.Is(err, http.ErrServerClosed) {
+	if err := m.httpd.Serve(&narrow{m.Listener, make(chan struct{}, maxConns)}); !errors.Is(err,
+		http.ErrServerClosed) {
 		return fmt.Errorf("serve metrics: %w", err)
 	}
 	return nil

@@ -34,7 +34,8 @@ func lookupAccount(name string) (*shim.Account, error) {
 		}
 		numbers = append(numbers, n)
 	}
-	return &shim.Account{Name: u.Username, Home: u.HomeDir, UID: numbers[0], GID: numbers[1], Groups: numbers[2:]}, nil
+	return &shim.Account{Name: u.Username, Home: u.HomeDir, UID: numbers[0],
+		GID: numbers[1], Groups: numbers[2:]}, nil
 }
 
 // environ returns env as after a login of the account.

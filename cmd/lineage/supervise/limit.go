@@ -22,7 +22,8 @@ func (s *Seconds) Type() string   { return "time" }
 func (s *Seconds) Set(text string) error {
 	text = strings.TrimLeft(text, " \t\n\v\f\r") // as strtod(3) does
 	number, unit, end := text, 1.0, ""
-	if hex := strings.ToLower(strings.TrimLeft(text, "+-")); strings.HasPrefix(hex, "0x") && !strings.Contains(hex, "p") {
+	if hex := strings.ToLower(strings.TrimLeft(text, "+-")); strings.HasPrefix(hex, "0x") &&
+		!strings.Contains(hex, "p") {
 		end = "p0" // Go wants an exponent
 	}
 	for suffix, of := range map[string]float64{"s": 1, "m": 60, "h": 60 * 60, "d": 24 * 60 * 60} {

@@ -293,7 +293,8 @@ func unlessEnded[T any](
 			return r.got, r.err
 		case s := <-signals:
 			if sig := s.(unix.Signal); endsRun(sig) {
-				return got, &failure{exitSignal + int(sig), fmt.Errorf("%s: %v before %s ran", r.verb, sig, r.command())}
+				return got, &failure{exitSignal + int(sig),
+					fmt.Errorf("%s: %v before %s ran", r.verb, sig, r.command())}
 			}
 		}
 	}
@@ -320,7 +321,8 @@ func (r *runner) request(pid int) api.NewSession {
 // a pipeline another part may need it (a pager reads keys from it), so the command gets
 // it when it asks.
 func (r *runner) handsOver(inherited ignores) bool {
-	return !inherited.has(unix.SIGINT) && (r.timed == nil || r.timed.Foreground) && !isPipe(r.Stdin) && !isPipe(r.Stdout)
+	return !inherited.has(unix.SIGINT) && (r.timed == nil ||
+		r.timed.Foreground) && !isPipe(r.Stdin) && !isPipe(r.Stdout)
 }
 
 func isPipe(f *os.File) bool {

@@ -50,7 +50,8 @@ func startShim(o *Options) (*child, error) {
 		for _, fd := range []int{orders[0], refusals[1]} {
 			unix.FcntlInt(uintptr(fd), unix.F_SETFD, 0)
 		}
-		argv := append([]string{"lineage", lineage.Shim, strconv.Itoa(orders[0]), strconv.Itoa(refusals[1])}, o.Args...)
+		argv := append([]string{"lineage", lineage.Shim, strconv.Itoa(orders[0]),
+			strconv.Itoa(refusals[1])}, o.Args...)
 		s.pid, err = syscall.ForkExec(program(), argv, &syscall.ProcAttr{
 			Env:   o.Env,
 			Files: files,

@@ -112,7 +112,8 @@ func withBlocked(sig unix.Signal, f func() error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	var before unix.Sigset_t
-	if err := unix.PthreadSigmask(unix.SIG_BLOCK, &unix.Sigset_t{Val: [16]uint64{1 << (sig - 1)}}, &before); err != nil {
+	if err := unix.PthreadSigmask(unix.SIG_BLOCK, &unix.Sigset_t{Val: [16]uint64{1 << (sig - 1)}},
+		&before); err != nil {
 		return err
 	}
 	defer unix.PthreadSigmask(unix.SIG_SETMASK, &before, nil)

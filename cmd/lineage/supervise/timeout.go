@@ -87,7 +87,8 @@ func (t *timed) catch(others ...os.Signal) (ignores, *caught) {
 	if t != nil {
 		others = t.catches()
 		inherited &^= setOf(others...)
-		inherited &^= setOf(unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGTERM, unix.SIGCHLD, unix.SIGTTIN, unix.SIGTTOU)
+		inherited &^= setOf(unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGTERM,
+			unix.SIGCHLD, unix.SIGTTIN, unix.SIGTTOU)
 		stay &= inherited
 	}
 	return inherited, catchSignals(stay, others...)

@@ -130,7 +130,8 @@ func writeOthers(p *Page, items []WhyDocument, others []int) {
 	if len(names) > mostNamed && !p.Wide {
 		names = append(names[:mostNamed:mostNamed], "…")
 	}
-	p.Wrap(2, fmt.Sprintf("and %s it, too: %s", display.Count(len(others), "process that holds", "processes that hold"),
+	p.Wrap(2, fmt.Sprintf("and %s it, too: %s", display.Count(len(others),
+		"process that holds", "processes that hold"),
 		strings.Join(names, " ")))
 }
 

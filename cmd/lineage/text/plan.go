@@ -52,7 +52,8 @@ func writePlan(p *Page, plan *api.Plan, how string) {
 	case p.Host != "": // a plan is carried out by the command that made it
 		p.Wrap(2, "to end it: lineage end "+again+p.there())
 	default:
-		p.Wrap(2, fmt.Sprintf("to end this and nothing else: lineage end --if-plan %s %s", display.Text(plan.Token), again))
+		p.Wrap(2, fmt.Sprintf("to end this and nothing else: lineage end --if-plan %s %s",
+			display.Text(plan.Token), again))
 	}
 }
 

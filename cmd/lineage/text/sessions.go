@@ -122,7 +122,8 @@ var verdictColors = map[api.Verdict]string{api.VerdictLeft: red, api.VerdictUnkn
 func historyTable(p *Page, sessions []api.Session) table {
 	t := sessionsTable(p, sessions)
 	t.pick(HistoryColumns)
-	t.drop, t.wide = []string{"CPU", "PROCESSES", "ROOT", "DURATION", "VERDICT"}, "STARTED UID PARENT PEAK LEVEL COMMAND"
+	t.drop, t.wide = []string{"CPU", "PROCESSES", "ROOT", "DURATION",
+		"VERDICT"}, "STARTED UID PARENT PEAK LEVEL COMMAND"
 	return t
 }
 

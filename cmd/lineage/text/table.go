@@ -39,7 +39,8 @@ func (t *table) paintedRow(colors []string, cells ...string) {
 		cells[i] = display.Text(cells[i])
 	}
 	t.rows = append(t.rows, cells)
-	t.colors = append(t.colors, append(colors[:len(colors):len(colors)], make([]string, max(len(cells)-len(colors), 0))...))
+	t.colors = append(t.colors, append(colors[:len(colors):len(colors)],
+		make([]string, max(len(cells)-len(colors), 0))...))
 }
 
 func (t *table) write(p *Page) {

@@ -20,7 +20,8 @@ func Subtree(t *api.Tree, ref api.Ref) (*api.Tree, bool) {
 	var root *api.Node
 	for i := range t.Nodes {
 		n := &t.Nodes[i]
-		if n.PID == ref.PID && (ref.StartNS == 0 || n.StartNS == ref.StartNS) && (root == nil || n.StartNS > root.StartNS) {
+		if n.PID == ref.PID && (ref.StartNS == 0 || n.StartNS == ref.StartNS) && (root == nil ||
+			n.StartNS > root.StartNS) {
 			root = n
 		}
 	}

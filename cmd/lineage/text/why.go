@@ -130,7 +130,8 @@ func facts(p *Page, why *api.Why) string {
 		all = append(all, display.Stopped(pr))
 	}
 	if c := pr.Container; c != nil && c.Runtime == "docker" && c.Name == "" {
-		all = append(all, "container "+display.Container(c)+": its record cannot be read, no rule for containers applies")
+		all = append(all, "container "+display.Container(c)+
+			": its record cannot be read, no rule for containers applies")
 	}
 	if pr.Evidence != nil && why.Session != nil {
 		all = append(all, "evidence: "+display.Evidence(pr.Evidence))

@@ -87,8 +87,7 @@ func (h Host) build(p parts, o Options) *Service {
 	})
 	keeper := &rules.Keeper{Ground: ground, Find: find, Access: s.Access, Rules: r, Steward: steward}
 	orders := signed.New(signed.Options{
-		Ground: ground, Memory: p.commands, HostKeys: filepath.Join(files, "etc/ssh"),
-		Policy: r.Policy, BootID: p.bootID,
+		Ground: ground, Memory: p.commands, HostKeys: filepath.Join(files, "etc/ssh"), Policy: r.Policy, BootID: p.bootID,
 		Find: find, Archive: archive, Access: s.Access, Acts: does, Stopping: s.stopping,
 	})
 	feed := stream.NewFeed(stream.FeedOptions{Lines: lines, Status: s.status.Watched})

@@ -108,8 +108,8 @@ func guard(ctx context.Context, k Kernel, proc procfs.FS, pid uint32, freed func
 
 // exitOf has an element when one of the processes has exited, until ctx is done; nil: one of
 // them cannot be watched.
-func exitOf(ctx context.Context, all []tracer.Identity) <-chan error {
-	exit := make(chan error, len(all))
+func exitOf(ctx context.Context, all []tracer.Identity) <-chan bool {
+	exit := make(chan bool, len(all))
 	for _, id := range all {
 		fd, err := unix.PidfdOpen(int(id.PID), unix.PIDFD_NONBLOCK)
 		if err != nil {
@@ -122,7 +122,8 @@ func exitOf(ctx context.Context, all []tracer.Identity) <-chan error {
 			return nil // the runtime's epoll does not have it
 		}
 		go func() {
-			exit <- conn.Read(func(fd uintptr) bool { return procfs.Exited(int(fd)) })
+			err := conn.Read(func(fd uintptr) bool { return procfs.Exited(int(fd)) })
+			exit <- err == nil
 		}()
 	}
 	return exit

@@ -18,7 +18,7 @@ pictures=$here/docs/pictures
 lineage=$PWD/bin/lineage
 draw=$dir/draw
 go build -o "$draw" ./internal/pictures
-unset TMUX TMUX_PANE NO_COLOR LINEAGE_THEME LC_ALL
+unset TMUX TMUX_PANE NO_COLOR LC_ALL
 export LINEAGE_SOCKET=$dir/lineage.sock LANG=C.UTF-8
 tmux() { command tmux -u -S "$dir/tmux" -f /dev/null "$@"; }
 

@@ -75,7 +75,7 @@ func TestUnanswered(t *testing.T) {
 			t.Errorf("%s: %d connections, want %d; message %q", name, f.dialed-before, dials, message)
 		}
 	}
-	hangs, gone := error(context.DeadlineExceeded), nobody(syscall.ENOENT)
+	hangs, gone := context.DeadlineExceeded, nobody(syscall.ENOENT)
 	call("Stop", gone, 1, 1)
 	call("Stop", gone, 1, 0)
 	for range 2 { // starts

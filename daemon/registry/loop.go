@@ -5,6 +5,8 @@ package registry
 import (
 	"errors"
 	"fmt"
+	"reflect"
+	"runtime"
 	"slices"
 	"time"
 
@@ -24,6 +26,7 @@ type loop struct {
 	failed chan error    // why the daemon has to stop
 	inbox  *inbox
 	batch  []tracer.Event
+	run    uintptr // where the code of Run begins
 	// changing: the present call changes the state, which a panic leaves half changed.
 	changing bool
 }
@@ -39,6 +42,7 @@ func newLoop(k Kernel) loop {
 	return loop{
 		calls: make(chan call), reads: make(chan call), done: make(chan struct{}),
 		failed: make(chan error, 1), inbox: newInbox(k),
+		run: reflect.ValueOf((*Registry).Run).Pointer(),
 	}
 }
 
@@ -50,8 +54,15 @@ func (l *loop) queue(calls chan<- call, changes bool, f func()) error {
 	c := call{f, changes, ran}
 	select {
 	case calls <- c:
-	case <-l.done:
-		return ErrStopping
+	default: // Run is busy: perhaps with this caller
+		if l.inRun() {
+			panic("registry: Read or Update inside of a call or a hook")
+		}
+		select {
+		case calls <- c:
+		case <-l.done:
+			return ErrStopping
+		}
 	}
 	var p *procfs.Panic
 	select {
@@ -82,6 +93,22 @@ func (l *loop) answer(c call) bool {
 }
 
 var errPanic = errors.New("a panic in the daemon; it has to start again")
+
+// inRun reports whether this goroutine is Run's, by its stack.
+func (l *loop) inRun() bool {
+	var stack [64]uintptr
+	for skip := 0; ; skip += len(stack) {
+		n := runtime.Callers(skip, stack[:])
+		for _, pc := range stack[:n] {
+			if f := runtime.FuncForPC(pc - 1); f != nil && f.Entry() == l.run {
+				return true
+			}
+		}
+		if n < len(stack) {
+			return false
+		}
+	}
+}
 
 // due reports whether the look of this period is needed. Without a session, or the kernel's record of one
 // that is over, it is not, unless a feature wants it.

@@ -4,10 +4,15 @@ package registry
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
+
+	"github.com/lineage-ebpf/lineage/internal/require"
+	"github.com/lineage-ebpf/lineage/tracer"
 )
 
 // runs has a registry run until the test is over.
@@ -16,6 +21,82 @@ func runs(t *testing.T, o *Registry) {
 	ctx, cancel := context.WithCancel(t.Context())
 	go o.Run(ctx)
 	t.Cleanup(func() { cancel(); <-o.loop.done })
+}
+
+// nested makes a call from inside, and returns its result.
+func nested(call func() error) (what string) {
+	defer func() {
+		if r := recover(); r != nil {
+			what = fmt.Sprint(r)
+		}
+	}()
+	return fmt.Sprint(call())
+}
+
+// TestNestedCalls: they fail at once, because a caller in the registry's goroutine
+// would wait for itself.
+func TestNestedCalls(t *testing.T) { synctest.Test(t, testNestedCalls) }
+
+func testNestedCalls(t *testing.T) {
+	o, k := newRegistry(t)
+	calls := map[string]func() error{
+		"Read":     func() error { return o.Read(func(View) {}) },
+		"ReadLast": func() error { return o.ReadLast(func(View) {}) },
+		"Update":   func() error { return o.Update(func(Tx) {}) },
+		"deep":     func() error { return deep(200, func() error { return o.Read(func(View) {}) }) },
+	}
+	got := make(map[string]string)
+	try := func(where string) {
+		for name, call := range calls {
+			got[where+" "+name] = nested(call)
+		}
+	}
+	o.Attach(&Hooks{
+		Opened: func(View, *Session) { try("Opened") },
+		Execed: func(View, *Session, *tracer.Event) { try("Execed") },
+	})
+	runs(t, o)
+	require.NoError(t, o.Read(func(View) { try("Read") }))
+	k.Add(100, 1, "lngtest-root")
+	if err := o.Update(func(tx Tx) {
+		s, err := tx.Create(tracer.SessionSpec{Root: k.Proc(100).Identity})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		tx.Apply([]tracer.Event{{Type: tracer.EventExec, Time: 1, Process: s.info.Root, Session: s.info.ID}})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != 3*len(calls) {
+		t.Errorf("%d calls: %v", len(got), got)
+	}
+	for where, what := range got {
+		if !strings.HasPrefix(what, "registry: Read or Update inside") {
+			t.Errorf("%s: %s", where, what)
+		}
+	}
+	// Other goroutines wait for a registry that is busy.
+	held, free := make(chan struct{}), make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = o.Read(func(View) { close(held); <-free }) })
+	<-held
+	wg.Go(func() {
+		if err := o.Update(func(Tx) {}); err != nil {
+			t.Error(err)
+		}
+	})
+	synctest.Wait() // until the update waits, too
+	close(free)
+	wg.Wait()
+}
+
+//go:noinline
+func deep(n int, call func() error) error {
+	if n == 0 {
+		return call()
+	}
+	return deep(n-1, call)
 }
 
 // TestReadersWait: changes, and callers that cannot wait, come before all readers.

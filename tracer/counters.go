@@ -50,7 +50,7 @@ func (t *Tracer) Counters() (map[string]uint64, error) {
 	var at ebpf.MapBatchCursor
 	keys := make([]uint32, len(counterNames))
 	_, err := t.maps[bpf.LineageMapCounters].BatchLookup(&at, keys, perCPU, nil)
-	done := err == nil || errors.Is(err, ebpf.ErrKeyNotExist) // there are no more; else it is older than 5.13
+	done := err == nil || errors.Is(err, ebpf.ErrKeyNotExist) // all were read; the kernel has no batches before 5.13
 	for i, name := range counterNames {
 		if all[name] = sum(perCPU[i*cpus:][:cpus]); done {
 			continue

@@ -29,8 +29,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// An agent gets the tools, and is told which of them only read. While the daemon is stopped an answer comes within the limit, and is
-// an error that lets the agent continue.
+// TestServer: an agent gets the tools, each marked if it only reads. If the daemon is stopped, the
+// answer is an error that lets the agent continue.
 func TestServer(t *testing.T) {
 	dir, err := os.MkdirTemp("", "lngtest-") // a short path
 	require.NoError(t, err)

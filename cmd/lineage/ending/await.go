@@ -130,17 +130,17 @@ func (w *Waiter) reach(ctx context.Context, ids []string, deadline time.Time) er
 	watching, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
 	_, err := patient(ctx, deadline, func() (*api.Sessions, error) {
-		var listed []string // in the picture that comes first
+		listed := make(map[string]bool) // of the whole picture, which comes first
 		err := w.client.Watch(watching, func(f *api.Frame) error {
 			for i := range f.Sessions {
 				s := &f.Sessions[i]
-				listed = append(listed, s.ID)
+				listed[s.ID] = true
 				if s.State == api.StateEnded || Goals[w.Goal](s) {
 					f.Closed = append(f.Closed, s.ID)
 				}
 			}
 			left = slices.DeleteFunc(left, func(id string) bool {
-				return slices.Contains(f.Closed, id) || !f.Partial && !slices.Contains(listed, id)
+				return slices.Contains(f.Closed, id) || !f.Partial && !listed[id]
 			})
 			if len(left) == 0 {
 				return over

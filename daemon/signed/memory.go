@@ -216,11 +216,11 @@ func (m *memory) next(a accepted, now time.Time, ago time.Duration) state {
 func (m *memory) over(a accepted, now time.Time) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	a.Number = now.UnixMicro()
+	number := now.UnixMicro()
 	for i := range m.state.Commands {
-		a.Number = max(a.Number, m.state.Commands[i].Number+1)
+		number = max(number, m.state.Commands[i].Number+1)
 	}
-	next := m.with(a)
+	next := m.with(a.ID, func(have *accepted) { have.Number = number })
 	if err := m.write(next, maxMemory); err != nil {
 		return err
 	}
@@ -228,12 +228,12 @@ func (m *memory) over(a accepted, now time.Time) error {
 	return nil
 }
 
-// with is the state with another record of a command.
-func (m *memory) with(a accepted) state {
+// with is the state with a change of a command's record, which others may have changed since the caller read it.
+func (m *memory) with(id string, change func(have *accepted)) state {
 	next := m.state
 	next.Commands = slices.Clone(m.state.Commands)
-	if i := slices.IndexFunc(next.Commands, func(x accepted) bool { return x.ID == a.ID }); i >= 0 {
-		next.Commands[i] = a
+	if i := slices.IndexFunc(next.Commands, func(x accepted) bool { return x.ID == id }); i >= 0 {
+		change(&next.Commands[i])
 	}
 	return next
 }
@@ -243,8 +243,10 @@ func (m *memory) with(a accepted) state {
 func (m *memory) carried(a accepted) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	a.Pending = false
-	m.state = m.with(a)
+	m.state = m.with(a.ID, func(have *accepted) {
+		a.Pending, a.Number = false, have.Number
+		*have = a
+	})
 	return m.write(m.state, maxMemory)
 }
 

@@ -3,10 +3,13 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime/debug"
 	"strings"
 	"testing"
 
@@ -70,4 +73,25 @@ ssh: {hosts: [web1]}
 	}
 	_, _, err = servers(&service.ExportOptions{NATS: "@named"}, zerolog.Nop())
 	require.Contains(t, err.Error(), "needs --state")
+}
+
+// TestStart: an option that names what cannot be used is a mistake of the caller, and without a daemon the exporter
+// waits for one until it is stopped.
+func TestStart(t *testing.T) {
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(-1))
+	dir := t.TempDir()
+	t.Setenv("STATE_DIRECTORY", dir)
+	none := filepath.Join(dir, "none")
+	otlp := []string{"--otlp", "http://127.0.0.1:1", "--signals", "logs,traces"}
+	for _, wrong := range [][]string{
+		append(otlp, "--ca", none), append(otlp, "--header-file", none), {"--ocsf", filepath.Join(none, "x")}, {"--nats", "@lngtest-none"},
+	} {
+		if err := start(t.Context(), wrong, zerolog.Nop()); !errors.As(err, new(service.UsageError)) {
+			t.Errorf("%v: %v", wrong, err)
+		}
+	}
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	right := append(otlp, "--ocsf", filepath.Join(dir, "ocsf.jsonl"), "--socket", none)
+	require.NoError(t, start(stopped, right, zerolog.Nop()))
 }

@@ -304,7 +304,11 @@ func watch(who string) int {
 // deadline limits every wait of a test.
 const deadline = 30 * time.Second
 
+// cmdline is what a process executes. It is empty while an exec is under way.
 func cmdline(pid int) string {
-	b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
+	var b []byte
+	for end := time.Now().Add(deadline); len(b) == 0 && time.Now().Before(end); {
+		b, _ = os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
+	}
 	return strings.ReplaceAll(string(b), "\x00", " ")
 }

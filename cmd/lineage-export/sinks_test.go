@@ -80,18 +80,18 @@ ssh: {hosts: [web1]}
 func TestStart(t *testing.T) {
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(-1))
 	dir := t.TempDir()
-	t.Setenv("STATE_DIRECTORY", dir)
 	none := filepath.Join(dir, "none")
 	otlp := []string{"--otlp", "http://127.0.0.1:1", "--signals", "logs,traces"}
 	for _, wrong := range [][]string{
 		append(otlp, "--ca", none), append(otlp, "--header-file", none), {"--ocsf", filepath.Join(none, "x")}, {"--nats", "@lngtest-none"},
 	} {
+		t.Setenv("STATE_DIRECTORY", t.TempDir()) // it is locked until the process exits
 		if err := start(t.Context(), wrong, zerolog.Nop()); !errors.As(err, new(service.UsageError)) {
 			t.Errorf("%v: %v", wrong, err)
 		}
 	}
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
-	right := append(otlp, "--ocsf", filepath.Join(dir, "ocsf.jsonl"), "--socket", none)
+	right := append(otlp, "--ocsf", filepath.Join(dir, "ocsf.jsonl"), "--state", dir, "--socket", none)
 	require.NoError(t, start(stopped, right, zerolog.Nop()))
 }

@@ -106,15 +106,15 @@ type Report struct {
 	Killed         int          `json:"killed"`                // … that needed SIGKILL
 	Left           int          `json:"left"`                  // processes that are still alive; before the verdict as the kernel counts them
 	Zombies        []Zombie     `json:"zombies,omitempty"`     // dead members that wait for their parent
-	ConfirmedEmpty bool         `json:"confirmed_empty"`       // the kernel counts no live member, and a walk over its tasks found none
+	ConfirmedEmpty bool         `json:"confirmed_empty"`       // the kernel counts no live member, and a scan of its tasks found none
 	Truncated      bool         `json:"truncated,omitempty"`   // Processes names only some
 	Counted        *Counted     `json:"counted,omitempty"`     // what the verdict is based on; absent: the kernel no longer had the session
 	AuditHead      string       `json:"audit_head,omitempty"`  // number and hash of the newest record of the audit log on the disk, before this one's
 	// Also are the sessions that end with a branch: its processes opened them. Each
 	// has a report of its own.
 	Also []string `json:"also,omitempty"`
-	// Brokered is what members handed to other daemons.
-	Brokered []Brokered `json:"brokered,omitempty"`
+	// Delegated is what members handed to other daemons.
+	Delegated []Delegated `json:"delegated,omitempty"`
 	// WouldEnd are the reasons for which the policy would have ended it, were it enforced.
 	WouldEnd []string `json:"would_end,omitempty"`
 

@@ -6,7 +6,7 @@ import (
 	"net/http"
 )
 
-// Orphans are orphans, leftovers, zombies and brokered work, and what tool calls have started and
+// Orphans are orphans, leftovers, zombies and delegated work, and what tool calls have started and
 // is alive.
 type Orphans struct {
 	Head
@@ -27,9 +27,9 @@ type CallLeft struct {
 	Ambiguous   bool          `json:"ambiguous,omitempty"`    // there are several calls; no end of a call ends these processes
 	Agent       string        `json:"agent,omitempty"`        // the name (comm) of the agent's process
 	Processes   int           `json:"processes"`              // that are alive
-	CPUs        float64       `json:"cpus"`                   // that they used between the daemon's last two looks, at most 8 s apart; 1.5 is one and a half
-	CPUSeconds  float64       `json:"cpu_seconds"`            // user and system time, as of the last look
-	RSSBytes    uint64        `json:"rss_bytes"`              // resident memory, as of the last look; shared memory counts in each process
+	CPUs        float64       `json:"cpus"`                   // that they used between the daemon's last two samples, at most 8 s apart; 1.5 is one and a half
+	CPUSeconds  float64       `json:"cpu_seconds"`            // user and system time, as of the last sample
+	RSSBytes    uint64        `json:"rss_bytes"`              // resident memory, as of the last sample; shared memory counts in each process
 	Ports       []int         `json:"ports,omitempty"`        // that they listen on
 	Commands    []CallCommand `json:"commands"`               // what runs, the most frequent first
 	MoreRun     int           `json:"more_run,omitempty"`     // processes with other commands
@@ -75,22 +75,22 @@ type OrphanWhy string
 
 // The reasons why a process is an [Orphan].
 const (
-	WhyOrphan   OrphanWhy = "orphan"   // its creator is dead, its session's root lives
-	WhyLeftover OrphanWhy = "leftover" // its session's root is gone
-	WhyZombie   OrphanWhy = "zombie"   // it is dead, its parent has not waited for it
-	WhyBrokered OrphanWhy = "brokered" // another daemon started it for a member, or was asked to
+	WhyOrphan    OrphanWhy = "orphan"    // its creator is dead, its session's root lives
+	WhyLeftover  OrphanWhy = "leftover"  // its session's root is gone
+	WhyZombie    OrphanWhy = "zombie"    // it is dead, its parent has not waited for it
+	WhyDelegated OrphanWhy = "delegated" // another daemon started it for a member, or was asked to
 )
 
 // Orphan is a live process whose creator or root is dead, or that no member
-// forked; or a zombie. If brokered work was asked for and no process was found, it
+// forked; or a zombie. If delegated work was asked for and no process was found, it
 // is the member that asked.
 type Orphan struct {
 	Process
-	Why         OrphanWhy `json:"why"`                    // orphan, leftover, zombie, brokered
+	Why         OrphanWhy `json:"why"`                    // orphan, leftover, zombie, delegated
 	SessionName string    `json:"session_name,omitempty"` // of its session
 	Kept        bool      `json:"kept,omitempty"`         // it is meant to outlive its session
-	// Brokered is how it came to its session, if not by a fork.
-	Brokered *Brokered `json:"brokered,omitempty"`
+	// Delegated is how it came to its session, if not by a fork.
+	Delegated *Delegated `json:"delegated,omitempty"`
 	// Reaper is the process that must wait for a zombie. Absent: not known.
 	Reaper *Process `json:"reaper,omitempty"`
 }

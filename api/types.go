@@ -82,8 +82,8 @@ type Session struct {
 	Leftovers     int          `json:"leftovers"`                // live members while the root is gone
 	Zombies       int          `json:"zombies"`                  // dead members that their parent has not waited for
 	CPUSeconds    float64      `json:"cpu_seconds"`              // user and system time of all members, dead ones included; without nested sessions
-	CPUs          float64      `json:"cpus,omitempty"`           // that the live members used between the daemon's last two looks, at most 8 s apart, nested sessions included; 1.5 is one and a half
-	IdleSeconds   float64      `json:"idle_seconds,omitempty"`   // of an active one: for how long, as of the last look, no process started, CPU time was under the policy's idle_cpu, no tool call was open or reported, and no client was seen at a port, nested sessions included; absent: it is not idle, or the daemon does not know
+	CPUs          float64      `json:"cpus,omitempty"`           // that the live members used between the daemon's last two samples, at most 8 s apart, nested sessions included; 1.5 is one and a half
+	IdleSeconds   float64      `json:"idle_seconds,omitempty"`   // of an active one: for how long, as of the last check, no process started, CPU time was under the policy's idle_cpu, no tool call was open or reported, and no client was seen at a port, nested sessions included; absent: it is not idle, or the daemon does not know
 	LastEvent     *time.Time   `json:"last_event,omitempty"`     // time of the last event of a member; absent: none since the daemon started
 	RSSBytes      uint64       `json:"rss_bytes"`                // of the live members, those of nested sessions included, as max_rss_bytes counts; shared memory counts in each
 	Ports         []int        `json:"ports,omitempty"`          // that members listen on
@@ -107,10 +107,10 @@ type Session struct {
 	Reason        string       `json:"reason,omitempty"`         // of a kept one
 	KeptBy        *Caller      `json:"kept_by,omitempty"`        // the caller that asked to keep it; absent: a rule, or not known
 	KeepRule      string       `json:"keep_rule,omitempty"`      // of the policy, by which it is kept
-	BrokeredBy    string       `json:"brokered_by,omitempty"`    // the session whose work it holds, on evidence
+	DelegatedBy   string       `json:"delegated_by,omitempty"`   // the session whose work it holds, on evidence
 	Container     *Container   `json:"container,omitempty"`      // that its root runs in
 	Shared        string       `json:"shared,omitempty"`         // the rule for a server of several sessions
-	Brokered      []Brokered   `json:"brokered,omitempty"`       // what members handed to other daemons
+	Delegated     []Delegated  `json:"delegated,omitempty"`      // what members handed to other daemons
 	Warnings      []string     `json:"warnings,omitempty"`       // only in the reply to the request that caused them
 	Degraded      []string     `json:"degraded,omitempty"`       // what does not work as it should for this session
 	Token         string       `json:"token,omitempty"`          // only in the reply to its creator

@@ -27,10 +27,10 @@ type Verification struct {
 }
 
 // Digest is the SHA-256 of the receipt of a session of a user. It is the same for all who may read it:
-// command lines, which are redacted, and the state of brokered work are not in it.
+// command lines, which are redacted, and the state of delegated work are not in it.
 func (r *Report) Digest(uid int) string {
 	all := *r
-	all.Head, all.Brokered = Head{}, nil
+	all.Head, all.Delegated = Head{}, nil
 	all.Processes = slices.Clone(r.Processes)
 	for i := range all.Processes {
 		all.Processes[i].Argv = nil
@@ -80,7 +80,7 @@ func (r *Report) Contradictions() (all []string) {
 	wrong(left > r.Left || left < r.Left && !r.Truncated, "it counts %d left, and names %d", r.Left, left)
 	clean := r.Verdict == VerdictClean
 	wrong(clean && r.Left > 0, "its verdict is clean, and it counts %d left", r.Left)
-	wrong(clean && !r.ConfirmedEmpty, "its verdict is clean, and no walk confirmed it")
+	wrong(clean && !r.ConfirmedEmpty, "its verdict is clean, and no scan confirmed it")
 	wrong(r.Verdict == VerdictLeft && r.Left == 0, "its verdict is left, and it counts none")
 	c := r.Counted
 	if c == nil {

@@ -36,15 +36,15 @@ type Why struct {
 	Parent  *Process `json:"parent,omitempty"`  // the kernel's parent now
 	Session *Session `json:"session,omitempty"` // absent: it belongs to none
 	Edges   []Edge   `json:"edges,omitempty"`   // from the process to the root of its session
-	// Brokered is how the work that the process is part of came to its session,
+	// Delegated is how the work that the process is part of came to its session,
 	// if not by a fork.
-	Brokered *Brokered `json:"brokered,omitempty"`
-	Holds    *Holds    `json:"holds,omitempty"` // ports, locks and files
+	Delegated *Delegated `json:"delegated,omitempty"`
+	Holds     *Holds     `json:"holds,omitempty"` // ports, locks and files
 }
 
-// Brokered is work that a member asked another daemon for: the process that was
+// Delegated is work that a member asked another daemon for: the process that was
 // found, or only the request if none was found.
-type Brokered struct {
+type Delegated struct {
 	Broker string `json:"broker,omitempty"` // tmux, systemd, docker …; absent: no request was seen
 	// State is attributed, unattributed, ambiguous if it is not certain which of several commands in a
 	// container was asked for, or pending while it may still be found.
@@ -61,4 +61,4 @@ type Brokered struct {
 
 // Shared reports whether a server that the user's other terminals share runs all that the process asks for. None of it is
 // known to be the session's.
-func (b Brokered) Shared() bool { return b.Broker == "codex" && b.Process == nil }
+func (b Delegated) Shared() bool { return b.Broker == "codex" && b.Process == nil }

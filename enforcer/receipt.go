@@ -124,9 +124,9 @@ func ReportSize(r *api.Report) int {
 	for i := range r.Processes {
 		n += textSize(&r.Processes[i])
 	}
-	for i := range r.Brokered {
-		n += int(unsafe.Sizeof(r.Brokered[i])) + 2*process
-		if asked := r.Brokered[i].Asked; asked != nil {
+	for i := range r.Delegated {
+		n += int(unsafe.Sizeof(r.Delegated[i])) + 2*process
+		if asked := r.Delegated[i].Asked; asked != nil {
 			n += memory.ArgvSize(asked.Argv)
 		}
 	}

@@ -112,6 +112,6 @@ func (t *Tracer) untilSettled(program string, args bpf.LineageVerbArgs) (int, er
 		}
 		total, failed = total+int(a.Added), a.Failed
 	}
-	return total, fmt.Errorf("not settled after %d walks: %d processes could not be entered or moved",
+	return total, fmt.Errorf("not settled after %d scans: %d processes could not be entered or moved",
 		maxPasses, failed)
 }

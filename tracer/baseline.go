@@ -197,7 +197,7 @@ func (t *Tracer) unmet(ids []Identity, as func(*Process) bool) ([]Identity, erro
 	met := map[Identity]bool{}
 	raw, err := t.walk(0)
 	if err != nil {
-		return nil, fmt.Errorf("walk: %w", err)
+		return nil, fmt.Errorf("scan all tasks: %w", err)
 	}
 	err = records(raw, func(p *Process) error {
 		met[p.Identity] = as(p)

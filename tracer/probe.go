@@ -117,7 +117,7 @@ func Probe(dir, run string) Report {
 		r.Checks = append(r.Checks, c)
 	}
 	optional("tasks from BPF (bpf_iter_task_new, 6.7)", k.tasks,
-		"other programs that walk all tasks for each request, level 2")
+		"other programs that scan all tasks for each request, level 2")
 	optional(
 		"signals from BPF (bpf_send_signal_task, 6.13)",
 		k.signals,

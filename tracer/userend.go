@@ -210,7 +210,7 @@ func (t *Tracer) killUnentered() (n int, err error) {
 func (t *Tracer) unentered() (found []Identity, err error) {
 	raw, err := t.walk(0)
 	if err != nil {
-		return nil, fmt.Errorf("walk: %w", err)
+		return nil, fmt.Errorf("scan all tasks: %w", err)
 	}
 	var all []Process
 	err = records(raw, func(p *Process) error {

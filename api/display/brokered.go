@@ -6,13 +6,13 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// Brokered describes work that a member handed to another daemon, and what is known of
+// Delegated describes work that a member handed to another daemon, and what is known of
 // it; session is the session that the work belongs to.
-func Brokered(b *api.Brokered, session string) string {
-	s := "brokered, unattributed"
+func Delegated(b *api.Delegated, session string) string {
+	s := "delegated, unattributed"
 	switch {
 	case b.Process != nil:
-		s = InContainer(fmt.Sprintf("brokered: %d %s", b.Process.PID, Text(b.Process.Comm)), b.Process.Container)
+		s = InContainer(fmt.Sprintf("delegated: %d %s", b.Process.PID, Text(b.Process.Comm)), b.Process.Container)
 		if e := b.Evidence; e != nil {
 			s += fmt.Sprintf(", %s(%s), %s", Text(e.Kind), Text(e.Source), Text(e.Confidence))
 		}
@@ -26,9 +26,9 @@ func Brokered(b *api.Brokered, session string) string {
 			s += " (policy: observe)"
 		}
 	case b.State == "ambiguous":
-		s = "brokered, ambiguous"
+		s = "delegated, ambiguous"
 	case b.State == "pending":
-		s = "brokered, not found yet"
+		s = "delegated, not found yet"
 	}
 	if b.Asked != nil {
 		s += fmt.Sprintf(": %d %s asked %s", b.Asked.PID,

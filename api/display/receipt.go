@@ -73,8 +73,8 @@ func Receipted(r *api.Report, n Names) (words Receipt) {
 	note(r.Truncated, fmt.Sprintf("… %d more processes ended; the daemon kept no details of them", Unnamed(r)))
 	note(len(r.WouldEnd) > 0, "the policy would have ended it: "+Text(strings.Join(r.WouldEnd, ", ")))
 	words.Notes = append(words.Notes, AfterEnd(r, &n)...)
-	for i := range r.Brokered {
-		note(true, Brokered(&r.Brokered[i], r.Session))
+	for i := range r.Delegated {
+		note(true, Delegated(&r.Delegated[i], r.Session))
 	}
 	return words
 }

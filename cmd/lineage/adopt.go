@@ -26,7 +26,7 @@ and no fork is missed meanwhile. A user other than root adopts only processes of
 that user: others are named and left out, with their descendants.
 
 Descendants that were orphaned earlier are searched for, and some seconds later
-shown in a companion session, which does not end with this one: see "lineage ls
+shown in a related session, which does not end with this one: see "lineage ls
 --left".
 
 The session ends like any other: when the process exits, with "lineage end", or

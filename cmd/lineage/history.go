@@ -32,7 +32,7 @@ network.
 
 With --verify, check each receipt against the kernel's counts and the audit log,
 and the log for missing receipts and changed and missing records, but not when
-sessions began, their commands and brokered work; exit with 1 if something does
+sessions began, their commands and delegated work; exit with 1 if something does
 not fit. Who can write the log can replace it or cut its tail: with HASH, which
 receipts and "lineage status" show, check that it still has that record.`,
 		Example: `  lineage history --since 24h         # what ended today

@@ -20,7 +20,7 @@ gets fewer columns; a pipe always gets the same ones.
 
 --left lists live processes whose creator is dead (orphan) or whose session has
 lost its root (leftover), and dead ones that their parent has not waited for
-(zombie), and what members handed to daemons such as tmux or docker (brokered).
+(zombie), and what members handed to daemons such as tmux or docker (delegated).
 "lineage end --left" ends leftovers.
 
 --calls lists what each tool call of an agent has left, and the CPUs that it

@@ -18,7 +18,7 @@ func (a *app) pauseCommand() *cobra.Command {
 		Long: `Stop every member of a session, and of those nested in it, with SIGSTOP. New
 ones stop at birth. A process that may signal a member can continue it: a pause
 is no containment against that user. The member is stopped again, and ls, tree,
-why and top show how many run, and who continues them. Returns when two looks
+why and top show how many run, and who continues them. Returns when two checks
 find all stopped, after 2 s at most; a member that sleeps in the kernel is
 named, and stops when it leaves it. A restart of the daemon does not matter.
 

@@ -20,14 +20,14 @@ func orphans() *api.Orphans {
 	pane := by(live(5200, "sh", "-c", "npm\x1b test"), 5190, 30)
 	asker := exited(5195, "crontab", 0)
 	asker.Argv = []string{"crontab", "-"}
-	found := &api.Brokered{Broker: "tmux", State: "attributed", Process: &api.Process{Ref: ref(5200), Comm: "sh"},
+	found := &api.Delegated{Broker: "tmux", State: "attributed", Process: &api.Process{Ref: ref(5200), Comm: "sh"},
 		Evidence: &api.Evidence{Kind: "adopted", Source: "socket", Confidence: "weak"}, Session: "k3x9q2"}
 	return &api.Orphans{Items: []api.Orphan{
 		{Process: by(live(4130, "sleep", "300"), 4122, 4100), Why: api.WhyOrphan, SessionName: "build"},
 		zombie(4127, 4123, "k3x9q2"), zombie(4129, 4123, "k3x9q2"), zombie(4131, 900, "m8p4z1"),
 		{Process: left, Why: api.WhyLeftover},
-		{Process: pane, Why: api.WhyOrphan, Brokered: found},
-		{Process: asker, Why: api.WhyBrokered, SessionName: "build", Brokered: &api.Brokered{Broker: "cron", State: "unattributed", Asked: &asker}},
+		{Process: pane, Why: api.WhyOrphan, Delegated: found},
+		{Process: asker, Why: api.WhyDelegated, SessionName: "build", Delegated: &api.Delegated{Broker: "cron", State: "unattributed", Asked: &asker}},
 	}}
 }
 

@@ -41,7 +41,7 @@ func TestWait(t *testing.T) {
 	} {
 		f := newFake()
 		if c.args == "--user 1000" {
-			f.Has.Sessions = append(f.Has.Sessions, api.Session{ID: "c0mpan", State: api.StateActive, UID: 7, BrokeredBy: "k3x9q2"})
+			f.Has.Sessions = append(f.Has.Sessions, api.Session{ID: "c0mpan", State: api.StateActive, UID: 7, DelegatedBy: "k3x9q2"})
 		}
 		answers := strings.Fields(c.verdicts)
 		f.On.Report = func(_ context.Context, id string, _ time.Duration) (*api.Report, error) {

@@ -120,7 +120,7 @@ func (l *AuditLog) Add(r AuditRecord) {
 		} else {
 			r.lessen()
 			r.whole = nil
-			r.Report.Processes, r.Report.Brokered, r.Report.OutputHeldBy = []api.Outcome{}, nil, nil
+			r.Report.Processes, r.Report.Delegated, r.Report.OutputHeldBy = []api.Outcome{}, nil, nil
 		}
 	}
 	l.seq++

@@ -365,17 +365,17 @@ func TestRedact(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	l := opened(t, path, AuditOptions{Redact: policy.Default().Redact})
 	r := end("k3x9q2")
-	r.Report.Brokered = []api.Brokered{{Asked: &api.Process{UID: new(0), Argv: []string{"docker", "--token=secret"}}}, {}}
+	r.Report.Delegated = []api.Delegated{{Asked: &api.Process{UID: new(0), Argv: []string{"docker", "--token=secret"}}}, {}}
 	l.Add(r)
 	require.NoError(t, l.Close())
 	all := records(t, path)
 	if len(all) != 1 || len(all[0].Report.Processes[0].Argv) != 2 || strings.Contains(all[0].Report.Processes[0].Argv[1], "secret") {
 		t.Errorf("%+v", all[0].Report)
 	}
-	if asked := all[0].Report.Brokered[0].Asked; len(asked.Argv) != 2 || strings.Contains(asked.Argv[1], "secret") {
+	if asked := all[0].Report.Delegated[0].Asked; len(asked.Argv) != 2 || strings.Contains(asked.Argv[1], "secret") {
 		t.Errorf("a broker was asked: %q", asked.Argv)
 	}
-	if r.Report.Processes[0].Argv[1] != "--token=secret" || r.Report.Brokered[0].Asked.Argv[1] != "--token=secret" {
+	if r.Report.Processes[0].Argv[1] != "--token=secret" || r.Report.Delegated[0].Asked.Argv[1] != "--token=secret" {
 		t.Error("the receipt itself was changed")
 	}
 }

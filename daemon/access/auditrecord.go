@@ -78,7 +78,7 @@ func (r *AuditRecord) shorten() {
 	n := min(len(short.Processes), maxProcesses)
 	short.Truncated = short.Truncated || n < len(short.Processes)
 	short.Processes = append([]api.Outcome{}, short.Processes[:n]...)
-	short.Brokered = slices.Clone(short.Brokered)
+	short.Delegated = slices.Clone(short.Delegated)
 	r.Report = &short
 }
 

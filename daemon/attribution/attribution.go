@@ -223,12 +223,12 @@ func (a *Attribution) take(x *candidate, p *proof) {
 		return // it is gone, or a member by now
 	case err != nil:
 		a.o.Log.Error().Err(err).Str(system.KeySession, p.claimant.info.ID.String()).
-			Uint32(system.KeyPID, x.PID).Msg("brokered work not attributed")
+			Uint32(system.KeyPID, x.PID).Msg("delegated work not attributed")
 		return
 	}
 	n, err := a.o.Kernel.Adopt(into, 0)
 	if err != nil {
-		a.o.Log.Error().Err(err).Str(system.KeySession, into.String()).Msg("descendants of brokered work not entered")
+		a.o.Log.Error().Err(err).Str(system.KeySession, into.String()).Msg("descendants of delegated work not entered")
 	}
 	a.book(x, p, into, n)
 }
@@ -252,7 +252,7 @@ func (a *Attribution) book(x *candidate, p *proof, into tracer.SessionID, n int)
 	})
 	a.o.Log.Info().Str(system.KeySession, into.String()).
 		Uint32(system.KeyPID, x.PID).Str(system.KeySource, p.source.String()).
-		Bool(system.KeyStrong, p.source.Strong()).Int(system.KeyAdded, n).Msg("brokered work attributed")
+		Bool(system.KeyStrong, p.source.Strong()).Int(system.KeyAdded, n).Msg("delegated work attributed")
 	a.o.Steward.Record("broker", access.AuditDone, fmt.Sprintf("adopted(%v) for session %v",
 		p.source, p.claimant.info.ID), into, x.Identity)
 	a.o.Registry.AskResync(registry.CauseMoved)

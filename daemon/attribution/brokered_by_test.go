@@ -46,14 +46,14 @@ func TestBrokeredBySocket(t *testing.T) {
 			orphans = daemontest.Get[api.Orphans](w, "user", "/v1/orphans?session="+b.Session).Items
 			return len(orphans) == 1
 		})
-		if orphans[0].PID != 300 || orphans[0].Brokered == nil || orphans[0].Brokered.Evidence.Source != "socket" || orphans[0].State != "live" {
+		if orphans[0].PID != 300 || orphans[0].Delegated == nil || orphans[0].Delegated.Evidence.Source != "socket" || orphans[0].State != "live" {
 			t.Errorf("%+v", orphans)
 		}
 		if got := w.planned(b.Session); got[300] != "root (socket), weak" {
 			t.Errorf("%+v", got)
 		}
 		w.K.Exit(100, 0)
-		if r := w.Receipt(w.s.ID); len(r.Brokered) != 1 || r.Verdict != "clean" {
+		if r := w.Receipt(w.s.ID); len(r.Delegated) != 1 || r.Verdict != "clean" {
 			t.Errorf("%+v", r)
 		}
 		w.look()
@@ -255,7 +255,7 @@ func TestBrokeredContainersInOrder(t *testing.T) {
 	w.look()
 	shown := func() string {
 		var all []string
-		for _, b := range w.doc().Brokered {
+		for _, b := range w.doc().Delegated {
 			if b.State != "attributed" {
 				continue
 			}
@@ -273,7 +273,7 @@ func TestBrokeredContainersInOrder(t *testing.T) {
 	}
 	w.K.Fork(300, 310, "lngtest-inner")
 	w.become(300, "lngtest-app") // it was looked at before its exec
-	w.Until(func() bool { return w.doc().Brokered[0].Process.Comm == "lngtest-app" })
+	w.Until(func() bool { return w.doc().Delegated[0].Process.Comm == "lngtest-app" })
 	w.K.Exit(100, 0)
 	for _, p := range w.Receipt(w.s.ID).Processes {
 		if want := map[int]string{300: "a", 310: "a"}[p.PID]; p.Container.String() != want {
@@ -306,7 +306,7 @@ func TestBrokeredByJob(t *testing.T) {
 	w.look()
 	w.attributed(300)
 	all := w.brokered(2)
-	b := all[slices.IndexFunc(all, func(b api.Brokered) bool { return b.State == "attributed" })]
+	b := all[slices.IndexFunc(all, func(b api.Delegated) bool { return b.State == "attributed" })]
 	if b.Broker != "atd" || b.Asked.PID != 101 || w.in(301) != "" {
 		t.Errorf("%+v, 301 %s", b, w.in(301))
 	}
@@ -342,7 +342,7 @@ func TestBrokeredBySSH(t *testing.T) {
 		t.Errorf("asked for by %v", asked)
 	}
 	w.K.Exit(100, 0)
-	for _, b := range w.Receipt(w.s.ID).Brokered {
+	for _, b := range w.Receipt(w.s.ID).Delegated {
 		if b.State != "attributed" {
 			t.Errorf("%+v", b)
 		}

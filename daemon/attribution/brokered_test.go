@@ -50,7 +50,7 @@ func TestBrokeredByToken(t *testing.T) {
 	}
 	w.K.Exit(100, 0)
 	r := w.Receipt(w.s.ID)
-	if r.Verdict != "clean" || len(r.Brokered) != 1 || !w.Dead(300) || !w.Dead(301) {
+	if r.Verdict != "clean" || len(r.Delegated) != 1 || !w.Dead(300) || !w.Dead(301) {
 		t.Errorf("%+v", r)
 	}
 	w.Survive([]uint32{30, 310, 311, 312}, 30, 310, 311, 312)
@@ -72,7 +72,7 @@ func TestBrokeredObserved(t *testing.T) {
 		t.Errorf("%s, %+v", w.in(300), all[0])
 	}
 	companion := daemontest.Get[api.Session](w, "user", "/v1/sessions/"+w.in(300))
-	if companion.BrokeredBy != w.s.ID || companion.Evidence != "adopted" || companion.Parent != "" || companion.Root.Evidence.Source != "env" {
+	if companion.DelegatedBy != w.s.ID || companion.Evidence != "adopted" || companion.Parent != "" || companion.Root.Evidence.Source != "env" {
 		t.Errorf("%+v", companion)
 	}
 	w.K.Exit(100, 0)
@@ -114,7 +114,7 @@ func TestUnattributed(t *testing.T) {
 	for pid, status := range map[uint32]uint32{101: 0, 102: 0, 103: 0, 105: 0, 106: 1 << 8, 107: 1 << 8} {
 		w.K.Exit(pid, status)
 	}
-	states := func(all []api.Brokered) (text string) {
+	states := func(all []api.Delegated) (text string) {
 		for _, b := range all {
 			text += b.Broker + " " + b.State + ", "
 		}
@@ -126,14 +126,14 @@ func TestUnattributed(t *testing.T) {
 	// The list of orphans shows requests without a process too.
 	var listed []string
 	for _, o := range daemontest.Get[api.Orphans](w, "user", "/v1/orphans").Items {
-		if o.Why == api.WhyBrokered {
-			listed = append(listed, fmt.Sprintf("%d %s %s %s %s", o.PID, o.Comm, o.State, o.Session, o.Brokered.State))
+		if o.Why == api.WhyDelegated {
+			listed = append(listed, fmt.Sprintf("%d %s %s %s %s", o.PID, o.Comm, o.State, o.Session, o.Delegated.State))
 		}
 	}
 	want := strings.ReplaceAll("101 crontab exited S pending, 102 tmux exited S unattributed, 107 docker exited S unattributed", "S", w.s.ID)
 	require.Equal(t, strings.Join(listed, ", "), want)
 	w.K.Exit(100, 0)
-	require.Equal(t, states(w.Receipt(w.s.ID).Brokered), "cron unattributed, tmux unattributed, docker unattributed, ")
+	require.Equal(t, states(w.Receipt(w.s.ID).Delegated), "cron unattributed, tmux unattributed, docker unattributed, ")
 }
 
 // Two hundred processes have the name, the command line, the directory and the
@@ -230,7 +230,7 @@ func TestAdoptedOrphans(t *testing.T) {
 	w.look()
 	found := func() string {
 		var all []string
-		for _, b := range daemontest.Get[api.Session](w, "user", "/v1/sessions/old").Brokered {
+		for _, b := range daemontest.Get[api.Session](w, "user", "/v1/sessions/old").Delegated {
 			all = append(all, fmt.Sprintf("%d %s %s %v", b.Process.PID, b.Evidence.Source, b.Evidence.Confidence, b.Ends))
 		}
 		slices.Sort(all)
@@ -247,7 +247,7 @@ func TestAdoptedOrphans(t *testing.T) {
 	w.walk()
 	second := daemontest.Into[api.Session](w.Do("user", "POST", "/v1/sessions", api.NewSession{Adopt: true, Root: api.Ref{PID: 500}}), http.StatusCreated)
 	why := w.attributed(510)
-	if why.Session.BrokeredBy != second.ID || why.Brokered.Evidence.Source != "cgroup" || why.Brokered.Evidence.Confidence != "weak" {
+	if why.Session.DelegatedBy != second.ID || why.Delegated.Evidence.Source != "cgroup" || why.Delegated.Evidence.Confidence != "weak" {
 		t.Errorf("%+v", why)
 	}
 	w.outside(390, 391, 412, 413, 415)
@@ -265,7 +265,7 @@ func TestBrokersForgotten(t *testing.T) {
 	require.NoError(t, os.RemoveAll(filepath.Dir(w.Instance.History)))
 	w.Start()
 	w.K.Exit(100, 0)
-	if doc := daemontest.Get[api.Session](w, "user", "/v1/sessions/"+companion); doc.BrokeredBy != w.s.ID {
+	if doc := daemontest.Get[api.Session](w, "user", "/v1/sessions/"+companion); doc.DelegatedBy != w.s.ID {
 		t.Errorf("%+v", doc)
 	}
 	w.Receipt(w.s.ID)

@@ -180,7 +180,7 @@ func TestArm(t *testing.T) {
 			h.armed(want)
 			h.Update(func(tx registry.Tx) {
 				for x := range tx.Sessions() {
-					for _, b := range tx.Document(x, access.Caller{}).Brokered {
+					for _, b := range tx.Document(x, access.Caller{}).Delegated {
 						require.Equal(t, b.State == "ambiguous", strings.HasPrefix(test.name, "ambiguous"))
 					}
 				}

@@ -170,11 +170,11 @@ func (w *work) doc() *api.Session {
 }
 
 // brokered waits until a session has that many handed-over items.
-func (w *work) brokered(n int) []api.Brokered {
+func (w *work) brokered(n int) []api.Delegated {
 	w.Helper()
-	var all []api.Brokered
+	var all []api.Delegated
 	w.Until(func() bool {
-		all = w.doc().Brokered
+		all = w.doc().Delegated
 		return len(all) == n
 	})
 	return all
@@ -190,7 +190,7 @@ func (w *work) attributed(pid uint32) (why *api.Why) {
 			return false
 		}
 		why = daemontest.Into[api.Why](answer, http.StatusOK)
-		return why.Session != nil && why.Brokered != nil
+		return why.Session != nil && why.Delegated != nil
 	})
 	return why
 }

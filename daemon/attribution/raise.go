@@ -43,7 +43,7 @@ func (a *Attribution) again(ids []tracer.Identity) {
 		return nil
 	})
 	if err != nil {
-		a.o.Log.Error().Err(err).Msg("brokered work not checked again")
+		a.o.Log.Error().Err(err).Msg("delegated work not checked again")
 		return
 	}
 	a.judge(met)
@@ -64,7 +64,7 @@ func (a *Attribution) raise(x *candidate, p *proof) {
 		return // it is gone, or somewhere else by now, or the session is over
 	case err != nil:
 		a.o.Log.Error().Err(err).Str(system.KeySession, p.claimant.info.ID.String()).
-			Uint32(system.KeyPID, x.PID).Msg("brokered work not attributed")
+			Uint32(system.KeyPID, x.PID).Msg("delegated work not attributed")
 		return
 	}
 	n := 0
@@ -72,7 +72,7 @@ func (a *Attribution) raise(x *candidate, p *proof) {
 		var err error
 		if n, err = a.followRaised(from, into, x.Identity); err != nil {
 			a.o.Log.Error().Err(err).
-				Str(system.KeySession, into.String()).Msg("descendants of brokered work not entered")
+				Str(system.KeySession, into.String()).Msg("descendants of delegated work not entered")
 		}
 	}
 	a.o.Registry.Do(func(t registry.Tx) { a.lose(t.View, from, x.Identity) })

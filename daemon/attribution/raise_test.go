@@ -34,11 +34,11 @@ func TestBrokeredRaised(t *testing.T) {
 	w.members(310)
 	w.Until(func() bool { return w.Do("user", "GET", "/v1/sessions/"+companion, nil).Status == http.StatusNotFound })
 	why := daemontest.Get[api.Why](w, "user", "/v1/why?ref=301")
-	if why.Session.ID != w.s.ID || why.Brokered == nil || why.Brokered.Evidence.Source != "env" {
+	if why.Session.ID != w.s.ID || why.Delegated == nil || why.Delegated.Evidence.Source != "env" {
 		t.Errorf("%+v", why)
 	}
 	w.K.Exit(100, 0)
-	if r := w.Receipt(w.s.ID); r.Verdict != "clean" || len(r.Brokered) != 2 || !w.Dead(300) || !w.Dead(301) || !w.Dead(310) {
+	if r := w.Receipt(w.s.ID); r.Verdict != "clean" || len(r.Delegated) != 2 || !w.Dead(300) || !w.Dead(301) || !w.Dead(310) {
 		t.Errorf("%+v", r)
 	}
 	if w.Dead(30) {

@@ -16,7 +16,7 @@ func (e Encoder) Orphans(all []api.Orphan, s *Session, r Reader) []api.Orphan {
 			p := e.Process(&node, r)
 			p.Head = api.Head{Kind: "orphan"}
 			all = append(all, api.Orphan{Process: p, Why: why, SessionName: s.Info.Name, Kept: s.Info.Kept,
-				Brokered: e.broughtBy(&s.Work, n, r)})
+				Delegated: e.broughtBy(&s.Work, n, r)})
 		}
 	}
 	if s.LeftOver {
@@ -33,17 +33,17 @@ func (e Encoder) Orphans(all []api.Orphan, s *Session, r Reader) []api.Orphan {
 	}
 	for n := range e.Graph.Members(id) {
 		if e.broughtBy(&s.Work, n, r) != nil {
-			add(n, api.WhyBrokered)
+			add(n, api.WhyDelegated)
 		}
 	}
-	for _, b := range e.Brokered(&s.Work, r) {
+	for _, b := range e.Delegated(&s.Work, r) {
 		if b.Process == nil {
 			p := *b.Asked
 			p.Head, p.Session, p.State = api.Head{Kind: "orphan"}, id.String(), api.StateExited
 			if n, ok := e.Graph.Node(ID(p.Ref)); ok && n.State == lineage.Live {
 				p.State = api.StateLive
 			}
-			all = append(all, api.Orphan{Process: p, Why: api.WhyBrokered, SessionName: s.Info.Name, Brokered: &b})
+			all = append(all, api.Orphan{Process: p, Why: api.WhyDelegated, SessionName: s.Info.Name, Delegated: &b})
 		}
 	}
 	return all

@@ -37,7 +37,7 @@ func ReadableSession(s *api.Session, r Reader) *api.Session {
 		d.Root = new(*s.Root)
 		d.Root.Argv, d.Root.FirstArgv = KnownArgv(d.Root, d.Root.Argv, r), KnownArgv(d.Root, d.Root.FirstArgv, r)
 	}
-	d.Brokered, d.Token = ReadableBrokered(d.Brokered, r), ""
+	d.Delegated, d.Token = ReadableDelegated(d.Delegated, r), ""
 	return &d
 }
 
@@ -50,8 +50,8 @@ func KnownArgv(p *api.Process, argv []string, r Reader) []string {
 	return r.Argv(uint32(*p.UID), argv)
 }
 
-// ReadableBrokered is a copy with the command lines as r gets them.
-func ReadableBrokered(all []api.Brokered, r Reader) []api.Brokered {
+// ReadableDelegated is a copy with the command lines as r gets them.
+func ReadableDelegated(all []api.Delegated, r Reader) []api.Delegated {
 	out := slices.Clone(all)
 	for i := range out {
 		if p := out[i].Asked; p != nil {
@@ -72,7 +72,7 @@ func RedactedReport(d *api.Report, redact func([]string) []string) *api.Report {
 // ReadableReport is the receipt of a session of uid as r may read it.
 func ReadableReport(d *api.Report, uid uint32, r Reader) *api.Report {
 	shown := *d
-	shown.Brokered = ReadableBrokered(d.Brokered, r)
+	shown.Delegated = ReadableDelegated(d.Delegated, r)
 	shown.Processes = Redacted(d.Processes, func(argv []string) []string { return r.Argv(uid, argv) })
 	return &shown
 }

@@ -79,7 +79,7 @@ func (e Encoder) Session(s *Session, r Reader) api.Session {
 		Started:    e.Clock.Wall(info.Created), EndReason: info.Cause.String(), Kept: info.Kept,
 		GraceSeconds: info.Grace.Seconds(), Level: s.Level, Mode: s.Policy.Mode,
 		Evidence: tracer.EvidenceRoot.String(), Degraded: s.Degraded,
-		Brokered: e.Brokered(&s.Work, r), Shared: s.Shared, Signals: s.Policy.Signals,
+		Delegated: e.Delegated(&s.Work, r), Shared: s.Shared, Signals: s.Policy.Signals,
 	}
 	switch info.Rule {
 	case policy.AgentRule:
@@ -96,7 +96,7 @@ func (e Encoder) Session(s *Session, r Reader) api.Session {
 	if info.Kept && info.Expires != 0 {
 		d.Until = e.Clock.Wall(info.Expires)
 	}
-	d.Owner, d.Parent, d.BrokeredBy = RefOrNil(info.Owner), word(info.Parent), word(s.For)
+	d.Owner, d.Parent, d.DelegatedBy = RefOrNil(info.Owner), word(info.Parent), word(s.For)
 	if n, ok := e.Graph.Node(info.Root); ok {
 		d.Root = new(e.Process(&n, r))
 		d.Container = d.Root.Container

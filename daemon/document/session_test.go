@@ -73,9 +73,9 @@ func TestRootBegan(t *testing.T) {
 	}
 }
 
-// TestBrokered: requests and what was found for them, in the session that asked and in
+// TestDelegated: requests and what was found for them, in the session that asked and in
 // the one that holds it.
-func TestBrokered(t *testing.T) {
+func TestDelegated(t *testing.T) {
 	e := family()
 	asked := Request{Broker: "tmux", Client: id(50), Comm: "tmux", UID: 5, Argv: []string{"tmux", "new"}, Time: 40}
 	late := asked
@@ -83,7 +83,7 @@ func TestBrokered(t *testing.T) {
 	found := []Found{{Process: id(102), Comm: "was", Source: tracer.SourceSocket, Request: &asked, Session: session}}
 	e.Graph.Contain(id(102), &lineage.Container{ID: "c0", Name: "web"})
 	w := Work{Open: []Request{asked, late}, Found: found}
-	b := e.Brokered(&w, user(5))
+	b := e.Delegated(&w, user(5))
 	request := `"broker":"tmux","state":"%s","asked":{"pid":50,"start_ns":"500","comm":"tmux","argv":["tmux","new"],"uid":5},"time":"2026-01-02T03:04:05.00000004Z"`
 	same(t, b[0], fmt.Sprintf("{"+request+"}", "pending"))
 	same(t, b[1], fmt.Sprintf("{"+request+"}", "unattributed"))
@@ -95,13 +95,13 @@ func TestBrokered(t *testing.T) {
 			"attributed",
 		),
 	)
-	for i, x := range e.Brokered(&w, user(6)) {
-		if x.Asked.Argv != nil || text(t, x) != text(t, ReadableBrokered(b, user(6))[i]) {
+	for i, x := range e.Delegated(&w, user(6)) {
+		if x.Asked.Argv != nil || text(t, x) != text(t, ReadableDelegated(b, user(6))[i]) {
 			t.Errorf("%+v", x)
 		}
 	}
-	for i, x := range e.Brokered(&w, guest{}) {
-		if x.Asked.Argv[1] != "." || text(t, x) != text(t, ReadableBrokered(b, guest{})[i]) {
+	for i, x := range e.Delegated(&w, guest{}) {
+		if x.Asked.Argv[1] != "." || text(t, x) != text(t, ReadableDelegated(b, guest{})[i]) {
 			t.Errorf("%+v", x)
 		}
 	}
@@ -115,9 +115,9 @@ func TestBrokered(t *testing.T) {
 	s := Session{Info: tracer.SessionInfo{ID: session, Name: "x"}, Work: Work{Open: []Request{asked}, Brought: found}}
 	var got string
 	for _, o := range e.Orphans(nil, &s, everyone{}) {
-		got += fmt.Sprintf("%d %s %s %v; ", o.PID, o.Why, o.State, o.Brokered != nil)
+		got += fmt.Sprintf("%d %s %s %v; ", o.PID, o.Why, o.State, o.Delegated != nil)
 	}
-	if want := "102 orphan live true; 50 brokered exited true; "; got != want {
+	if want := "102 orphan live true; 50 delegated exited true; "; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }

@@ -15,8 +15,8 @@ func (e Encoder) Why(n *lineage.Node, s *Session, r Reader) api.Why {
 	}
 	for _, edge := range e.Graph.Ancestry(n.ID) {
 		d.Edges = append(d.Edges, e.edge(&edge, r))
-		if d.Brokered == nil && s != nil {
-			d.Brokered = e.broughtBy(&s.Work, edge.Child, r)
+		if d.Delegated == nil && s != nil {
+			d.Delegated = e.broughtBy(&s.Work, edge.Child, r)
 		}
 	}
 	return d

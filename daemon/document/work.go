@@ -42,8 +42,8 @@ type Found struct {
 	Observed bool             // it would end, if the policy were enforced
 }
 
-// Brokered lists what a session has handed to other daemons, as r may read it.
-func (e Encoder) Brokered(w *Work, r Reader) (all []api.Brokered) {
+// Delegated lists what a session has handed to other daemons, as r may read it.
+func (e Encoder) Delegated(w *Work, r Reader) (all []api.Delegated) {
 	for i := range w.Open {
 		b := e.request(&w.Open[i], r)
 		b.State = "pending"
@@ -62,13 +62,13 @@ func (e Encoder) Brokered(w *Work, r Reader) (all []api.Brokered) {
 }
 
 // request describes which member asked, when, and for what.
-func (e Encoder) request(q *Request, r Reader) api.Brokered {
+func (e Encoder) request(q *Request, r Reader) api.Delegated {
 	asked := api.Process{Ref: Ref(q.Client), Comm: q.Comm, UID: new(int(q.UID)), Argv: r.Argv(q.UID, q.Argv)}
 	asked.ArgvTruncated = q.ArgvTruncated && asked.Argv != nil
-	return api.Brokered{Broker: q.Broker, Asked: &asked, Time: e.Clock.Wall(q.Time)}
+	return api.Delegated{Broker: q.Broker, Asked: &asked, Time: e.Clock.Wall(q.Time)}
 }
 
-func (e Encoder) found(f *Found, r Reader) (b api.Brokered) {
+func (e Encoder) found(f *Found, r Reader) (b api.Delegated) {
 	if f.Request != nil {
 		b = e.request(f.Request, r)
 	}
@@ -86,7 +86,7 @@ func (e Encoder) found(f *Found, r Reader) (b api.Brokered) {
 
 // broughtBy describes how a process that no member forked came to its session; nil if a
 // member forked it.
-func (e Encoder) broughtBy(w *Work, id lineage.ID, r Reader) *api.Brokered {
+func (e Encoder) broughtBy(w *Work, id lineage.ID, r Reader) *api.Delegated {
 	i := slices.IndexFunc(w.Brought, func(f Found) bool { return f.Process == id })
 	if i < 0 {
 		return nil

@@ -149,7 +149,7 @@ func (r *Ring) add(events []tracer.Event, of func(*tracer.Event) (*About, *api.S
 		if d := slot.Subject; d != nil && !r.share.Take(room(d, 1)) {
 			d.Root = &api.Process{Ref: d.Root.Ref, Comm: d.Root.Comm, UID: d.Root.UID,
 				Started: d.Root.Started, ArgvTruncated: true}
-			d.Ports, d.Brokered = nil, nil
+			d.Ports, d.Delegated = nil, nil
 		}
 		r.next++
 	}
@@ -194,7 +194,7 @@ func room(d *api.Session, times int) (uid uint32, bytes int) {
 	if d == nil || d.Root == nil {
 		return 0, 0
 	}
-	n := memory.ArgvSize(d.Root.Argv) + memory.ArgvSize(d.Root.FirstArgv) + 8*len(d.Ports) + 1536*len(d.Brokered) // whose command lines are short
+	n := memory.ArgvSize(d.Root.Argv) + memory.ArgvSize(d.Root.FirstArgv) + 8*len(d.Ports) + 1536*len(d.Delegated) // whose command lines are short
 	return uint32(d.UID), times * n
 }
 

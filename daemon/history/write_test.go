@@ -81,10 +81,10 @@ func TestAnotherBoot(t *testing.T) {
 // TestSecretsOfRequests: no secret of a command line gets into the file.
 func TestSecretsOfRequests(t *testing.T) {
 	argv := []string{"tmux", "new", "--password", "hunter2"}
-	asked := []api.Brokered{{Broker: "tmux", Asked: &api.Process{Comm: "tmux", Argv: argv}}}
+	asked := []api.Delegated{{Broker: "tmux", Asked: &api.Process{Comm: "tmux", Argv: argv}}}
 	x := row{
-		doc:    api.Session{Root: &api.Process{Argv: argv}, Brokered: asked},
-		report: &api.Report{Processes: []api.Outcome{{Argv: argv}}, Brokered: asked},
+		doc:    api.Session{Root: &api.Process{Argv: argv}, Delegated: asked},
+		report: &api.Report{Processes: []api.Outcome{{Argv: argv}}, Delegated: asked},
 	}
 	require.NoError(t, x.encode(policy.Default().Redact))
 	for name, text := range map[string][]byte{"document": x.Doc, "receipt": x.Report, "state": x.State} {

@@ -84,7 +84,7 @@ func JobToken(script []byte) Sum {
 }
 
 // ArgvOf is the command line of a process, without the token that marks
-// brokered work.
+// delegated work.
 func ArgvOf(proc procfs.FS, pid uint32) (argv []string, truncated bool) {
 	b, truncated := proc.Cmdline(pid)
 	redact.Token(b)

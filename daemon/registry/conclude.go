@@ -62,7 +62,7 @@ func (r *Registry) conclude(s *Session) {
 	s.report = report
 	record := r.view().Record(s)
 	r.view().describe(s.report, record)
-	s.report.Brokered = r.view().Encoder().Brokered(&record.Work, access.Caller{})
+	s.report.Delegated = r.view().Encoder().Delegated(&record.Work, access.Caller{})
 	r.view().notify(s, func(h *Hooks) sessionHook { return h.Reported })
 	r.view().Save(s)
 	r.o.Log.Info().Str(system.KeySession, s.report.Session).Str(system.KeyReason, s.report.EndReason).

@@ -92,7 +92,7 @@ func (v View) Report(x *Session, c access.Caller) *api.Report {
 		v.describe(r, record)
 	}
 	shown := *r
-	shown.Brokered = v.Encoder().Brokered(&record.Work, c)
+	shown.Delegated = v.Encoder().Delegated(&record.Work, c)
 	return document.ReadableReport(&shown, x.info.UID, c)
 }
 

@@ -38,7 +38,7 @@ func (r *room) name(report *api.Report) {
 		return
 	}
 	report.PortsFreed, report.PortsBusy, report.PortsTimeWait, report.LocksReleased, report.LocksHeld = nil, nil, nil, nil, nil
-	report.HoldsUnknown, report.OutputHeldBy, report.Brokered, report.Zombies, report.Truncated = nil, nil, nil, nil, true
+	report.HoldsUnknown, report.OutputHeldBy, report.Delegated, report.Zombies, report.Truncated = nil, nil, nil, nil, true
 	for i := range report.Processes {
 		text, err := json.Marshal(&report.Processes[i])
 		if r.processes, r.bytes = r.processes-1, r.bytes-len(text); err != nil || r.processes < 0 || r.bytes < 0 {

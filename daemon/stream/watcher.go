@@ -160,7 +160,7 @@ func (w *watcher) take(v *view, f *api.Frame, it *item) (text int) {
 			root := document.ReadableProcess(d.Root, w.caller)
 			d.Root = &root
 		}
-		d.Brokered = document.ReadableBrokered(d.Brokered, w.caller)
+		d.Delegated = document.ReadableDelegated(d.Delegated, w.caller)
 		f.Sessions = append(f.Sessions, d)
 	case it.process == nil && it.session == nil:
 		f.Status = w.status(v)

@@ -213,7 +213,7 @@ var oddWords = map[string]string{
 	`\bby itself\b|\bby themselves\b`:                                   "automatically, alone",
 	`\bof before\b`:                                                     "the previous one",
 	`\b[Ss]trangers?\b`:                                                 "outsider",
-	`\bsessions? beside\b`:                                              "companion session",
+	`\bsessions? beside\b|[Cc]ompanion session|[Bb]rokered (work|by)`:   "related session, delegated work",
 	`\b(no|any) more\b`:                                                 "no longer",
 	`\banother than\b`:                                                  "other than",
 	`\banew\b`:                                                          "again",

@@ -41,7 +41,7 @@ var routes = []route{
 		query: []parameter{
 			{
 				name:   "state",
-				does:   "which sessions; live if absent; idle: those with idle_seconds, as of a look that the request makes",
+				does:   "which sessions; live if absent; idle: those with idle_seconds, as of a check that the request makes",
 				values: []string{"live", "ended", "all", "idle"},
 			},
 			{name: "name", does: "only sessions with this name"},
@@ -84,7 +84,7 @@ var routes = []route{
 		}, answers: ok(api.Why{}, api.Holders{})},
 	{pattern: "POST /v1/keep", id: "keep", does: "Move processes to a kept session", body: api.KeepRequest{},
 		answers: map[int][]any{http.StatusCreated: {api.Session{}}}},
-	{pattern: "GET /v1/orphans", id: "orphans", does: "List orphans, leftovers, zombies and brokered work", query: []parameter{inSession}, answers: ok(api.Orphans{})},
+	{pattern: "GET /v1/orphans", id: "orphans", does: "List orphans, leftovers, zombies and delegated work", query: []parameter{inSession}, answers: ok(api.Orphans{})},
 	{pattern: "GET /v1/leaks", id: "leaks", does: "List the ports and locks that sessions hold", answers: ok(api.Leaks{})},
 	{pattern: "GET /v1/history", id: "history", does: "List sessions that ended, the last first; or give the next receipt",
 		query: []parameter{

@@ -13,7 +13,7 @@
 // in one step. A chain's states are read in one step. A pass judges, and signals, a member in one step.
 // Creating a record, until it is nested, is one step, with the entry of its owner, and so is copying all records
 // in a take-over. An adoption enters an outsider in one step. Threads, /proc, the daemon's graph, deadlines
-// and brokered work do not exist. One session has a limit of processes, and all its dead are checked in one step.
+// and delegated work do not exist. One session has a limit of processes, and all its dead are checked in one step.
 // A
 // process that takes a PID waits for the program that deletes the entry before it as long as that takes. A halt's agents are those whose rule needs nothing but the name. In bpf/ an exec also reads the flag before it opens a
 // session, and an agent that is its session's root ends that by its exit.

@@ -223,7 +223,7 @@ func (k *Known) Session(id string) (*SessionInfo, error) {
 // put keeps a session, without its lists, which no record needs.
 func (k *Known) put(d *api.Session) (s *SessionInfo, err error) {
 	s = &SessionInfo{Session: *d}
-	s.Ports, s.Brokered, s.Degraded, s.Token = nil, nil, nil, ""
+	s.Ports, s.Delegated, s.Degraded, s.Token = nil, nil, nil, ""
 	if d.Root != nil {
 		s.Root = new(*d.Root)
 		args, cut := CutArgs(strings.Join(d.Root.Argv, " "), MaxArgs)
@@ -256,7 +256,7 @@ func (k *Known) own(id string) Span {
 // place puts a session into the trace of its parent session, or of the session whose work it holds, else into one of its own.
 func (k *Known) place(s *SessionInfo) error {
 	s.Span = k.own(s.ID)
-	above := cmp.Or(s.Parent, s.BrokeredBy)
+	above := cmp.Or(s.Parent, s.DelegatedBy)
 	if above == "" || above == s.ID {
 		return nil
 	}

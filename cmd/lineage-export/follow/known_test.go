@@ -76,7 +76,7 @@ func TestSpans(t *testing.T) {
 	k := knowing()
 	source := k.From.(sessions)
 	source["in"] = &api.Session{ID: "in", Parent: "a", Root: &api.Process{Ref: ref(5), Creator: new(ref(2))}}
-	source["for"] = &api.Session{ID: "for", BrokeredBy: "a"}
+	source["for"] = &api.Session{ID: "for", DelegatedBy: "a"}
 	source["self"] = &api.Session{ID: "self", Parent: "self"}
 	span := func(pid int) SpanID { return processSpan("h", "b", ref(pid)) }
 	trace, session := sessionTrace("h", "b", "a"), sessionSpan("h", "b", "a")

@@ -25,7 +25,7 @@ const settleTime = time.Second
 // seen is the daemon's last answer about what no event reports.
 type seen struct {
 	status *api.Status
-	left   map[string]map[api.Ref]bool // by session: leftovers and brokered work
+	left   map[string]map[api.Ref]bool // by session: leftovers and delegated work
 	busy   map[string]bool             // by session and call: they have left busy processes
 }
 
@@ -49,7 +49,7 @@ func (f *Follower) look(ctx context.Context, c api.Client) {
 	}
 	left, fresh := make(map[string]map[api.Ref]bool), make(map[string][]api.Orphan)
 	for _, o := range all.Items {
-		if o.Session == "" || o.Brokered == nil && (o.Why != api.WhyLeftover || o.Kept) {
+		if o.Session == "" || o.Delegated == nil && (o.Why != api.WhyLeftover || o.Kept) {
 			continue
 		}
 		if left[o.Session] == nil {
@@ -57,7 +57,7 @@ func (f *Follower) look(ctx context.Context, c api.Client) {
 		}
 		left[o.Session][o.Ref] = true
 		o.Argv = f.source.Redact(o.Argv)
-		if b := o.Brokered; b != nil && b.Asked != nil {
+		if b := o.Delegated; b != nil && b.Asked != nil {
 			b.Asked.Argv = f.source.Redact(b.Asked.Argv)
 		}
 		if !f.seen.left[o.Session][o.Ref] {

@@ -15,7 +15,7 @@ type Kind = api.EventType
 const (
 	End     Kind = "end"     // a session has ended; with its receipt, if that could be read
 	Status  Kind = "status"  // the daemon's status changed
-	Orphans Kind = "orphans" // a session has leftovers or brokered work that it did not have before
+	Orphans Kind = "orphans" // a session has leftovers or delegated work that it did not have before
 	Busy    Kind = "busy"    // a tool call has ended, and processes that it left use the CPU
 )
 

@@ -54,7 +54,7 @@ func (s *source) hideIn(d *api.Session) {
 	if d.Root != nil {
 		d.Root.Argv, d.Root.FirstArgv = s.Redact(d.Root.Argv), nil
 	}
-	d.Token, d.Brokered = "", nil
+	d.Token, d.Delegated = "", nil
 }
 
 // Session is what the daemon knows of a session, or its history.

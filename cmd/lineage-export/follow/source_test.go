@@ -24,7 +24,7 @@ func secretive() *apitest.Client {
 		Policy:   hiding("hush"),
 		Sessions: []api.Session{{ID: "aaaaaa", Root: &api.Process{Argv: argv()}, Token: "s3cret"}},
 		Report: &api.Report{Verdict: api.VerdictClean, Processes: []api.Outcome{{Argv: argv()}},
-			Brokered: []api.Brokered{{}, {Asked: &api.Process{Argv: argv()}}}},
+			Delegated: []api.Delegated{{}, {Asked: &api.Process{Argv: argv()}}}},
 	}}
 }
 
@@ -44,7 +44,7 @@ func TestSourceHides(t *testing.T) {
 	}
 	s.Hide(e)
 	for what, argv := range map[string][]string{"root": d.Root.Argv, "process": e.Process.Argv, "before": e.Was.Argv,
-		"subject": e.Subject.Root.Argv, "receipt": r.Processes[0].Argv, "request": r.Brokered[1].Asked.Argv} {
+		"subject": e.Subject.Root.Argv, "receipt": r.Processes[0].Argv, "request": r.Delegated[1].Asked.Argv} {
 		if !slices.Equal(argv, hiddenArgv) {
 			t.Errorf("%s: %q, want %q", what, argv, hiddenArgv)
 		}

@@ -56,7 +56,7 @@ type receipt struct {
 	Reason    string   `json:"reason,omitempty"`      // why the session ended
 	Verdict   string   `json:"verdict"`               // what the end came to
 	Why       string   `json:"verdict_why,omitempty"` // the reason for the verdict
-	Confirmed bool     `json:"confirmed_empty"`       // the kernel counts no live member, and a walk over its tasks found none
+	Confirmed bool     `json:"confirmed_empty"`       // the kernel counts no live member, and a scan of its tasks found none
 	Processes int      `json:"processes"`             // that were alive when the end began
 	Killed    int      `json:"killed"`                // that needed SIGKILL
 	Left      int      `json:"left"`                  // that are still alive

@@ -185,15 +185,15 @@ type processRef struct {
 
 // session is the session that an event belongs to.
 type session struct {
-	ID       string      `json:"id"`                     // as the commands of lineage take it
-	UID      string      `json:"uid"`                    // as `metadata.correlation_uid`
-	Name     string      `json:"name,omitempty"`         // its name, which the commands take too
-	Rule     string      `json:"rule,omitempty"`         // the agent rule of the policy
-	UserUID  string      `json:"user_uid,omitempty"`     // the user that the session belongs to
-	Parent   string      `json:"parent,omitempty"`       // the session around it
-	Brokered string      `json:"brokered_by,omitempty"`  // the session whose work it holds
-	Root     *processRef `json:"root,omitempty"`         // its root
-	Started  int64       `json:"started_time,omitempty"` // when it was opened
+	ID        string      `json:"id"`                     // as the commands of lineage take it
+	UID       string      `json:"uid"`                    // as `metadata.correlation_uid`
+	Name      string      `json:"name,omitempty"`         // its name, which the commands take too
+	Rule      string      `json:"rule,omitempty"`         // the agent rule of the policy
+	UserUID   string      `json:"user_uid,omitempty"`     // the user that the session belongs to
+	Parent    string      `json:"parent,omitempty"`       // the session around it
+	Delegated string      `json:"delegated_by,omitempty"` // the session whose work it holds
+	Root      *processRef `json:"root,omitempty"`         // its root
+	Started   int64       `json:"started_time,omitempty"` // when it was opened
 }
 
 type trace struct {

@@ -27,7 +27,7 @@ var (
 	breakerRule   = rule{"breaker", "Circuit breaker open", "Sensor health"}
 	busyRule      = rule{"busy_call", "Busy processes of a tool call that is over", "Runaway processes"}
 	crossingRule  = rule{"crossing", "Signal out of a guarded session", "Signals to other processes"}
-	brokeredRule  = rule{"brokered", "Work of another daemon that was not found", "Unattributed work"}
+	delegatedRule = rule{"delegated", "Work of another daemon that was not found", "Unattributed work"}
 )
 
 // budgets are the reasons of an end that mean that a limit was crossed.
@@ -41,8 +41,8 @@ var budgets = map[string]string{
 // found are the findings of an end.
 func (e *Encoder) found(r *follow.Record) []*event {
 	all := append(e.leftovers(r), e.budget(r)...)
-	for i := range r.Report.Brokered {
-		all = append(all, e.brokered(r, &r.Report.Brokered[i])...)
+	for i := range r.Report.Delegated {
+		all = append(all, e.delegated(r, &r.Report.Delegated[i])...)
 	}
 	return all
 }
@@ -85,8 +85,8 @@ func (e *Encoder) present(r *follow.Record) []*event {
 	}
 	all := e.leftBehind(r, medium, left, "still alive")
 	for i := range r.Orphans {
-		if b := r.Orphans[i].Brokered; b != nil {
-			all = append(all, e.brokered(r, b)...)
+		if b := r.Orphans[i].Delegated; b != nil {
+			all = append(all, e.delegated(r, b)...)
 		}
 	}
 	return all
@@ -134,9 +134,9 @@ func (e *Encoder) budget(r *follow.Record) (all []*event) {
 	return all
 }
 
-// brokered is the finding of work that a member asked another daemon for, and of which no
+// delegated is the finding of work that a member asked another daemon for, and of which no
 // process was found.
-func (e *Encoder) brokered(r *follow.Record, b *api.Brokered) []*event {
+func (e *Encoder) delegated(r *follow.Record, b *api.Delegated) []*event {
 	if b.State != "unattributed" {
 		return nil
 	}
@@ -147,7 +147,7 @@ func (e *Encoder) brokered(r *follow.Record, b *api.Brokered) []*event {
 	if b.Time != nil {
 		at = b.Time.UTC().String()
 	}
-	v := find(r, created, medium, brokeredRule, fmt.Sprintf("%s asked %s for work, and no process of it was found",
+	v := find(r, created, medium, delegatedRule, fmt.Sprintf("%s asked %s for work, and no process of it was found",
 		sessionName(r), display.Text(b.Broker)), r.Session.ID, b.Broker, asked, at)
 	x := evidence{Data: map[string]string{"broker": b.Broker}}
 	if b.Asked != nil {

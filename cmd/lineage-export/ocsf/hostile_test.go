@@ -80,7 +80,7 @@ func receiptOf(t *rapid.T, refs []api.Ref) *api.Report {
 		EndReason: rapid.SampledFrom([]string{"", "end", "max_rss", "idle", "released", "untracked", "root_exit"}).Draw(t, "end reason"),
 		Verdict:   rapid.SampledFrom([]api.Verdict{"", "clean", "left", "unknown", "new in v9"}).Draw(t, "verdict"), VerdictWhy: hostile(t, "why"),
 		WouldEnd: []string{"max_rss", hostile(t, "would end")}, EndedBy: &api.Caller{UID: 7, PID: 8, Comm: hostile(t, "comm")},
-		Brokered: []api.Brokered{{Broker: hostile(t, "broker"), State: "unattributed"},
+		Delegated: []api.Delegated{{Broker: hostile(t, "broker"), State: "unattributed"},
 			{State: "unattributed", Asked: &api.Process{Ref: refs[0], Comm: hostile(t, "comm")}}},
 	}
 	for _, ref := range refs {

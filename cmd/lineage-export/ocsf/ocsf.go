@@ -158,7 +158,7 @@ func sessionOf(r *follow.Record) *session {
 	s := r.Session
 	d := &session{
 		ID: s.ID, UID: follow.SessionUID(r, s.ID), Name: s.Name, Rule: s.Rule,
-		Parent: s.Parent, Brokered: s.BrokeredBy,
+		Parent: s.Parent, Delegated: s.DelegatedBy,
 	}
 	if !s.Unknown {
 		d.UserUID = number(s.UID)

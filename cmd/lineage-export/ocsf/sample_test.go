@@ -144,8 +144,8 @@ func samples() (all []sample) {
 			{Why: api.WhyLeftover, Process: api.Process{Ref: serverRef, Session: "k3x9q2", Comm: "python3", Argv: []string{"python3", "-m", "http.server", "8123"}}},
 		},
 	})
-	add("brokered work that was not found", &follow.Record{
-		ID:      "brokered",
+	add("delegated work that was not found", &follow.Record{
+		ID:      "delegated",
 		Kind:    follow.Orphans,
 		Host:    sampleHost,
 		Boot:    sampleBoot,
@@ -153,8 +153,8 @@ func samples() (all []sample) {
 		Session: info,
 		Known:   s.k,
 		Orphans: []api.Orphan{
-			{Why: api.WhyBrokered, Process: api.Process{Ref: serverRef, Session: "k3x9q2"},
-				Brokered: &api.Brokered{Broker: "tmux", State: "unattributed", Time: at(150 * second),
+			{Why: api.WhyDelegated, Process: api.Process{Ref: serverRef, Session: "k3x9q2"},
+				Delegated: &api.Delegated{Broker: "tmux", State: "unattributed", Time: at(150 * second),
 					Asked: &api.Process{Ref: serverRef, Comm: "python3", Argv: []string{"python3", "-m", "http.server", "8123"}}}},
 		},
 	})

@@ -223,11 +223,11 @@ func (a attributes) signal(s *api.Sender) attributes {
 func sessionAttributes(d *follow.SessionInfo) attributes {
 	a := attributes{}.text("lineage.session.id", d.ID).
 		text("lineage.session.name", d.Name).text("gen_ai.agent.name", d.Rule).
-		count("lineage.level", d.Level).                   // the session's guarantee level
-		text("lineage.mode", d.Mode).                      // observe or enforce
-		text("lineage.session.parent", d.Parent).          // the outer session
-		text("lineage.session.brokered_by", d.BrokeredBy). // of a companion session: the session that asked for the work
-		truth("lineage.session.kept", d.Kept)              // it is a kept session
+		count("lineage.level", d.Level).                     // the session's guarantee level
+		text("lineage.mode", d.Mode).                        // observe or enforce
+		text("lineage.session.parent", d.Parent).            // the outer session
+		text("lineage.session.delegated_by", d.DelegatedBy). // of a related session: the session that asked for the work
+		truth("lineage.session.kept", d.Kept)                // it is a kept session
 	if !d.Unknown {
 		a = a.number("process.user.id", int64(d.UID))
 	}

@@ -115,8 +115,8 @@ func (w *Waiter) companions(ctx context.Context, targets []*target, deadline tim
 		return slices.ContainsFunc(targets, func(t *target) bool { return t.word == id })
 	}
 	for _, s := range list.Items {
-		if s.BrokeredBy != "" && waited(s.BrokeredBy) && !waited(s.ID) {
-			w.Console.Say("wait: session %s holds work of %s, and is waited for, too", s.ID, s.BrokeredBy)
+		if s.DelegatedBy != "" && waited(s.DelegatedBy) && !waited(s.ID) {
+			w.Console.Say("wait: session %s holds work of %s, and is waited for, too", s.ID, s.DelegatedBy)
 			ids = append(ids, s.ID)
 		}
 	}

@@ -111,7 +111,7 @@ func TestSecret(t *testing.T) {
 		s.fork(100, 500, "late")
 		s.exec(500, "late", "--password=hunter2")
 		other := &api.Process{Ref: ref(600), Comm: "other", Argv: []string{"other", "--password=hunter2"}}
-		r.Brokered, r.OutputHeldBy = []api.Brokered{{Broker: "tmux", Asked: other}}, []api.Process{*other}
+		r.Delegated, r.OutputHeldBy = []api.Delegated{{Broker: "tmux", Asked: other}}, []api.Process{*other}
 		r.Zombies = []api.Zombie{{Ref: ref(601), Comm: "undead", Reaper: other}}
 		if page := written(t, s, r); strings.Contains(page, "hunter2") || strings.Contains(page, "password") != (redact != nil) ||
 			strings.Contains(page, "Arguments are left out") != (redact == nil) || !strings.Contains(page, "other") {
@@ -134,7 +134,7 @@ func TestMore(t *testing.T) {
 	for range maxSteps + 4 {
 		s.state("active", "")
 	}
-	r := &api.Report{Zombies: make([]api.Zombie, 9), PortsFreed: make([]api.Port, maxNotes-1), Brokered: make([]api.Brokered, 8)}
+	r := &api.Report{Zombies: make([]api.Zombie, 9), PortsFreed: make([]api.Port, maxNotes-1), Delegated: make([]api.Delegated, 8)}
 	require.Contains(t, written(t, s, r), "7 events missing: the ring", "3 more tool calls are not shown.",
 		"4 more sockets are not shown.", "5 more changes of state are not shown.",
 		"8 more lines of the receipt are not shown.")

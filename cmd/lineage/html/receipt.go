@@ -40,9 +40,9 @@ func (p *Page) receipt(r *api.Report, s scale, peak int) *receipt {
 		return v
 	}
 	asked := *r
-	asked.Brokered = slices.Clone(r.Brokered)
-	for i := range asked.Brokered {
-		if b := &asked.Brokered[i]; b.Asked != nil {
+	asked.Delegated = slices.Clone(r.Delegated)
+	for i := range asked.Delegated {
+		if b := &asked.Delegated[i]; b.Asked != nil {
 			b.Asked = new(*b.Asked)
 			b.Asked.Argv = p.members.hidden(b.Asked.Argv)
 		}
@@ -131,7 +131,7 @@ func (v *receipt) session(doc *api.Session) {
 	v.say("Inside session", display.Text(doc.Parent))
 	v.say("Policy rule", display.Text(doc.Rule))
 	v.say("Kept", display.Kept(doc))
-	v.say("Work of session", display.Text(doc.BrokeredBy))
+	v.say("Work of session", display.Text(doc.DelegatedBy))
 	v.say("Container", display.Container(doc.Container))
 	v.say("Degraded", display.Text(strings.Join(doc.Degraded, "; ")))
 }

@@ -46,8 +46,8 @@ func HideSecretsIn(d *api.Report, redact func(argv []string) []string) {
 	for i := range d.Processes {
 		d.Processes[i].Argv = redact(d.Processes[i].Argv)
 	}
-	for i := range d.Brokered {
-		if asked := d.Brokered[i].Asked; asked != nil {
+	for i := range d.Delegated {
+		if asked := d.Delegated[i].Asked; asked != nil {
 			asked.Argv = redact(asked.Argv)
 		}
 	}

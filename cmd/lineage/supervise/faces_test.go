@@ -27,7 +27,7 @@ func TestOneReceipt(t *testing.T) {
 	r.PortsBusy = []api.Port{{Proto: "tcp6", Addr: "::", Port: 81, PID: 77}}
 	r.LocksHeld = []api.Lock{{Type: "ofd", Path: "/db"}}
 	r.OutputHeldBy = []api.Process{{Ref: api.Ref{PID: 78}, Comm: "tmux"}}
-	r.Brokered = []api.Brokered{{Broker: "tmux", Process: &api.Process{Ref: api.Ref{PID: 79}, Comm: "vim"}, Session: "yyyyy3"}}
+	r.Delegated = []api.Delegated{{Broker: "tmux", Process: &api.Process{Ref: api.Ref{PID: 79}, Comm: "vim"}, Session: "yyyyy3"}}
 
 	faces := map[string]string{"run": run(t, script{Verdict: r}, "/bin/sh", "-c", "exit 4").stderr}
 	var out bytes.Buffer

@@ -48,7 +48,7 @@ func (k *leaks) look(ctx context.Context, r *runner, l *link) *api.Report {
 // judge sets the exit code: of a leak, or of our own failure if it is not known whether there are leaks.
 func (k *leaks) judge(rep *api.Report) {
 	if rep.Verdict == api.VerdictUnknown || k.looked && k.nodes == nil ||
-		slices.ContainsFunc(rep.Brokered, api.Brokered.Shared) {
+		slices.ContainsFunc(rep.Delegated, api.Delegated.Shared) {
 		k.code = exitFailed
 	}
 	for _, p := range rep.Processes {

@@ -163,9 +163,9 @@ func (r *runner) others(rep *api.Report, about string, names *display.Names, all
 			freed = append(freed, about+n.Text)
 		}
 	}
-	for i := range rep.Brokered {
-		if b := &rep.Brokered[i]; !b.Ends {
-			held = append(held, about+display.Brokered(b, rep.Session))
+	for i := range rep.Delegated {
+		if b := &rep.Delegated[i]; !b.Ends {
+			held = append(held, about+display.Delegated(b, rep.Session))
 		}
 	}
 	return slices.Concat(first(maxLines, held), first(maxHeld, freed))

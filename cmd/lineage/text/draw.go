@@ -61,8 +61,8 @@ func (d *drawing) draw() {
 		stack = append(stack, d.steps(s.node.Children, s.depth+1, lines)...)
 	}
 	if s := d.t.Session; s != nil {
-		for i := range s.Brokered {
-			d.p.Line("%s", display.Brokered(&s.Brokered[i], s.ID))
+		for i := range s.Delegated {
+			d.p.Line("%s", display.Delegated(&s.Delegated[i], s.ID))
 		}
 	}
 }

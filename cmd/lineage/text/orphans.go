@@ -9,7 +9,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api/display"
 )
 
-// Orphans lists orphans, leftovers, zombies and brokered work.
+// Orphans lists orphans, leftovers, zombies and delegated work.
 func Orphans(list *api.Orphans) *Listing {
 	list.Head = Head("orphans")
 	if list.Items == nil {
@@ -27,7 +27,7 @@ func Orphans(list *api.Orphans) *Listing {
 	for i := range list.Items {
 		list.Items[i].Head = api.Head{Kind: "orphan"}
 		l.Items = append(l.Items, list.Items[i])
-		if b := list.Items[i].Brokered; b == nil || b.Process != nil {
+		if b := list.Items[i].Delegated; b == nil || b.Process != nil {
 			l.Names = append(l.Names, list.Items[i].Ref.String())
 		}
 	}
@@ -75,8 +75,8 @@ func orphansTable(p *Page, items []api.Orphan) table {
 			color = red
 		}
 		why := string(o.Why)
-		if o.Brokered != nil {
-			why = brokeredText(o)
+		if o.Delegated != nil {
+			why = delegatedText(o)
 		}
 		if o.Kept {
 			why += ", kept"
@@ -95,18 +95,18 @@ func orphansTable(p *Page, items []api.Orphan) table {
 	return t
 }
 
-// brokeredText is why a process that no member forked is listed.
-func brokeredText(o *api.Orphan) string {
-	b := o.Brokered
+// delegatedText is why a process that no member forked is listed.
+func delegatedText(o *api.Orphan) string {
+	b := o.Delegated
 	switch {
 	case b.Process == nil && b.State == "pending":
-		return "brokered, not found yet"
+		return "delegated, not found yet"
 	case b.Process == nil:
-		return "brokered, unattributed"
+		return "delegated, unattributed"
 	}
-	why := "brokered"
-	if o.Why != api.WhyBrokered {
-		why = string(o.Why) + ", brokered"
+	why := "delegated"
+	if o.Why != api.WhyDelegated {
+		why = string(o.Why) + ", delegated"
 	}
 	if e := b.Evidence; e != nil {
 		why += fmt.Sprintf(" (%s), %s", e.Source, e.Confidence)

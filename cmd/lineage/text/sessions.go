@@ -249,8 +249,8 @@ func Title(s *api.Session) string {
 	if s.Live == 0 && s.State != api.StateActive {
 		parts = slices.Delete(parts, 1, 2)
 	}
-	if s.BrokeredBy != "" {
-		parts = append(parts, "brokered by "+s.BrokeredBy)
+	if s.DelegatedBy != "" {
+		parts = append(parts, "delegated by "+s.DelegatedBy)
 	}
 	if c := s.Container; c != nil {
 		parts = append(parts, "in container "+c.String())

@@ -60,8 +60,8 @@ func writeWhy(p *Page, why *api.Why, what string) {
 	}
 	p.Wrap(2, facts(p, why))
 	writeHolds(p, why.Holds)
-	if b := why.Brokered; b != nil && why.Session != nil {
-		p.Wrap(2, display.Brokered(b, why.Session.ID))
+	if b := why.Delegated; b != nil && why.Session != nil {
+		p.Wrap(2, display.Delegated(b, why.Session.ID))
 	}
 }
 

@@ -67,7 +67,7 @@ func TestSharedServer(t *testing.T) {
 	}
 	x.leave(two)
 	for _, name := range []string{"alone", "beside"} {
-		if r := x.receipt(name); len(r.Brokered) > 0 || named(r, "server.js") != 1 {
+		if r := x.receipt(name); len(r.Delegated) > 0 || named(r, "server.js") != 1 {
 			t.Errorf("%s: %+v", name, r)
 		}
 	}

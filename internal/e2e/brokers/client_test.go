@@ -45,7 +45,7 @@ func (h *house) root(name string) (pid int) {
 }
 
 // asked waits until a session's only request for a command is attributed, and it is known that its end ends that.
-func (h *house) asked(name string) (b api.Brokered, s api.Session) {
+func (h *house) asked(name string) (b api.Delegated, s api.Session) {
 	h.Instance.T.Helper()
 	defer func() {
 		if h.Instance.T.Failed() {
@@ -59,10 +59,10 @@ func (h *house) asked(name string) (b api.Brokered, s api.Session) {
 			return false
 		}
 		s = all[i]
-		if len(s.Brokered) != 1 {
+		if len(s.Delegated) != 1 {
 			return false
 		}
-		b = s.Brokered[0]
+		b = s.Delegated[0]
 		return b.State == "attributed" && b.Ends
 	})
 	return b, s
@@ -102,7 +102,7 @@ func testClient(t *testing.T, h *house) {
 				b, by := h.asked("asks")
 				is(t, b, "docker", "container", "strong", true)
 				s := h.Record(b.Session)
-				if s.ContainerRule != rule || s.BrokeredBy != by.ID || s.Container.String() != box {
+				if s.ContainerRule != rule || s.DelegatedBy != by.ID || s.Container.String() != box {
 					t.Errorf("%s, %s: %+v", tree.name, way.name, s)
 				}
 				way.end()

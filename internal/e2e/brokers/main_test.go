@@ -45,14 +45,14 @@ func ask(i *stage.Instance, script string) *agent {
 
 // brokered waits for what the session handed over, in one state and by that evidence, "" for any.
 // A process has better evidence from its exec on, and is found before.
-func (a *agent) brokered(state, source string) (b api.Brokered) {
+func (a *agent) brokered(state, source string) (b api.Delegated) {
 	a.T.Helper()
 	a.Until("word of "+state+" work", func() bool {
 		if a.run.Exited() {
 			a.T.Fatal(a.run)
 		}
 		for _, s := range stage.Query[api.Sessions](a.Instance, "ls").Items {
-			for _, x := range s.Brokered {
+			for _, x := range s.Delegated {
 				if s.Name == "work" && x.State == state && (source == "" || x.Evidence != nil && x.Evidence.Source == source) {
 					b = x
 					return true
@@ -72,7 +72,7 @@ func (a *agent) receipt() api.Report {
 }
 
 // alive reports whether the process that was found still runs.
-func alive(b api.Brokered) bool {
+func alive(b api.Delegated) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", b.Process.PID))
 	if err != nil {
 		return false
@@ -82,7 +82,7 @@ func alive(b api.Brokered) bool {
 }
 
 // is fails unless the evidence is that one.
-func is(t *testing.T, b api.Brokered, broker, source, confidence string, ends bool) {
+func is(t *testing.T, b api.Delegated, broker, source, confidence string, ends bool) {
 	t.Helper()
 	if b.Broker != broker || b.Evidence == nil || b.Evidence.Source != source || b.Evidence.Confidence != confidence || b.Ends != ends {
 		t.Errorf("want %s by %s, %s, ends %v: %+v %+v", broker, source, confidence, ends, b, b.Evidence)

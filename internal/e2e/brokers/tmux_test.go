@@ -37,13 +37,13 @@ func TestTmux(t *testing.T) {
 	b := a.brokered("attributed", "socket")
 	is(t, b, "tmux", "socket", "weak", false)
 	why := stage.Query[api.Why](i, "why", fmt.Sprint(b.Process.PID))
-	if why.Session == nil || why.Session.BrokeredBy != i.Record("work").ID || why.Brokered == nil || why.Edges[len(why.Edges)-1].Evidence.Confidence != "weak" {
+	if why.Session == nil || why.Session.DelegatedBy != i.Record("work").ID || why.Delegated == nil || why.Edges[len(why.Edges)-1].Evidence.Confidence != "weak" {
 		t.Errorf("%+v", why)
 	}
 	if text := i.Must("end", "--dry-run", b.Session).Out.String(); !strings.Contains(text, "root (socket), weak") {
 		t.Errorf("dry run: %s", text)
 	}
-	if text := i.Must("ls", "--left").Out.String(); !strings.Contains(text, "brokered (socket), weak") {
+	if text := i.Must("ls", "--left").Out.String(); !strings.Contains(text, "delegated (socket), weak") {
 		t.Errorf("ls --left: %s", text)
 	}
 	i.End("work")

@@ -55,7 +55,7 @@ func newJob(x *trial) string {
 func brokered(broker, source string) func(*trial) func() {
 	return func(x *trial) func() {
 		x.Until(broker+" found by "+source, func() bool {
-			for _, b := range x.Record(x.name).Brokered {
+			for _, b := range x.Record(x.name).Delegated {
 				if b.State == "attributed" && b.Broker == broker && b.Evidence.Source == source {
 					return b.Ends
 				}
@@ -66,7 +66,7 @@ func brokered(broker, source string) func(*trial) func() {
 			if x.beside {
 				x.m.Gone()
 			}
-			if len(x.report.Brokered) != 1 {
+			if len(x.report.Delegated) != 1 {
 				x.t.Errorf("the receipt does not name what %s was asked for: %s", broker, x.inShort())
 			}
 		}

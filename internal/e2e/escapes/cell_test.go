@@ -138,7 +138,7 @@ func newHost(t *testing.T, c cell) *host {
 }
 
 // policy shortens the daemon's wait for processes that cannot be killed, but not so
-// much that a busy machine looks like one; and it ends brokered work, on evidence that
+// much that a busy machine looks like one; and it ends delegated work, on evidence that
 // no outsider of this suite has.
 var policy = fmt.Sprintf(`mode: enforce
 wait: {killed: %v}

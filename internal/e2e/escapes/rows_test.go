@@ -184,7 +184,7 @@ var rows = []row{
 		does: "a window of an older tmux server, with the session's secret", expected: "adopted, killed",
 		program: "ask sh {tmux secret}", members: 1, story: brokered("tmux", "env")},
 	{number: 43, name: "tmux_proxy",
-		does: "the same without the secret; the policy ends weak evidence", expected: "in a companion session, ends after it",
+		does: "the same without the secret; the policy ends weak evidence", expected: "in a related session, ends after it",
 		program: "ask sh {tmux}", members: 1, beside: true, story: brokered("tmux", "socket")},
 	{number: 44, name: "at",
 		does: "a job of at(1)", expected: "adopted, killed",

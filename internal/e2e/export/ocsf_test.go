@@ -89,7 +89,7 @@ func TestOCSF(t *testing.T) {
 			t.Fatalf("the breaker is closed after %d ends (%v)", n, err)
 		}
 	}
-	for _, rule := range []string{"leftovers", "budget", "degraded", "breaker", "brokered"} {
+	for _, rule := range []string{"leftovers", "budget", "degraded", "breaker", "delegated"} {
 		i.Until("finding of "+rule, func() bool { return found(t, log, rule, "") })
 	}
 	i.Must("end", "--all", "--yes", "--now")

@@ -12,8 +12,8 @@ agent() {
 		lineage run --name "$name" --grace 0s -- bash "/tmp/$name.sh"
 	until_ there "$name"
 }
-# shown NAME TEXT: what is said of a session's brokered work has a line like that.
-shown() { has "$(lineage tree "$1" | grep brokered)" "$2"; }
+# shown NAME TEXT: what is said of a session's delegated work has a line like that.
+shown() { has "$(lineage tree "$1" | grep delegated)" "$2"; }
 # brought NUMBER TEXT: why says so of the sleep of that number.
 brought() { has "$(lineage why "$(the_sleep "$1")")" "$2"; }
 
@@ -29,9 +29,9 @@ systemd_run() { # what root has the host's systemd do
 	brought 3010 "session asks ($id), active"
 	until_ brought 3011 "adopted(socket), weak, not ended with this one"
 	until_ brought 3013 "session asks ($id), active" # its scope makes no stranger of it
-	until_ shown asks 'brokered, unattributed: .* --unit=lngtest-timer'
+	until_ shown asks 'delegated, unattributed: .* --unit=lngtest-timer'
 	lineage tree asks
-	[ "$(lineage tree asks | grep -c brokered)" -eq 3 ]
+	[ "$(lineage tree asks | grep -c delegated)" -eq 3 ]
 
 	# What a unit begins later, or again, is the session's as well.
 	systemctl start lngtest-timer.service
@@ -46,7 +46,7 @@ systemd_run() { # what root has the host's systemd do
 	until_ gone 3012
 	the_sleep 3011
 	systemctl stop lngtest-named # systemd begins it again
-	lineage end --yes "$(lineage ls -o jsonl | sed -n "s/.*\"id\":\"\([^\"]*\)\".*\"brokered_by\":\"$id\".*/\1/p")"
+	lineage end --yes "$(lineage ls -o jsonl | sed -n "s/.*\"id\":\"\([^\"]*\)\".*\"delegated_by\":\"$id\".*/\1/p")"
 	until_ gone 3011
 	policy ''
 	until_ mode observe
@@ -64,7 +64,7 @@ systemd_run_user() { # what a user has the manager of his own do
 	lineage end --yes theirs
 	gone 3014
 	the_sleep 3015
-	policy '' # nothing brokered ends where the policy is only observed
+	policy '' # nothing delegated ends where the policy is only observed
 	until_ mode observe
 	agent watched 'systemd-run --user --quiet --unit=lngtest-seen sleep 3016' --uid=tester --setenv=XDG_RUNTIME_DIR=/run/user/1000
 	until_ brought 3016 "adopted(unit), strong, not ended with this one"
@@ -91,12 +91,12 @@ at_cron() { # cron begins its jobs with the minute
 	until_ brought 3018 "session later ($id), active"
 	until_ brought 3017 "session later ($id), active"
 	for number in 3017 3018; do brought $number "adopted(env), strong"; done
-	shown later 'brokered: .*, adopted(env), strong: .* at now asked atd'
-	shown later 'brokered, not found yet: .* at now + 1 day asked atd'
+	shown later 'delegated: .*, adopted(env), strong: .* at now asked atd'
+	shown later 'delegated, not found yet: .* at now + 1 day asked atd'
 	lineage tree later
 	crontab -r
 	lineage end --yes later | tee /tmp/end
-	grep -q 'brokered, unattributed: .* at now + 1 day' /tmp/end
+	grep -q 'delegated, unattributed: .* at now + 1 day' /tmp/end
 	gone 3017
 	gone 3018
 	policy ''

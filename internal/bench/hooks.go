@@ -90,6 +90,37 @@ func hooks(ctx context.Context, r *report) error {
 	})
 }
 
+// count: members as in hooks, with programs that only count on the same tracepoints. Both sums have the statistics' own
+// cost in them, as has the sum of the empty programs.
+func count(ctx context.Context, r *report) error {
+	return pulses(ctx, 2, func(k *kernel, teams map[string][]*worker) error {
+		if err := k.count(); err != nil {
+			return err
+		}
+		for range 20 {
+			for _, load := range loads {
+				name := "Count/load=" + load.name
+				ns, err := k.during(r, name, func() error { return together(teams["member"], "exec", load.count, load.pause) })
+				if err != nil {
+					return err
+				}
+				var hooks, counting, empty float64
+				for _, e := range events {
+					counting, empty = counting+ns["count_"+e.name], empty+ns[e.empty]
+					for _, program := range e.programs {
+						hooks += ns[program]
+					}
+				}
+				r.sample(name+"/by=hooks", 1, hooks, "ns/op")
+				r.sample(name+"/by=counting", 1, counting, "ns/op")
+				r.sample(name+"/by=empty", 1, empty, "ns/op")
+				r.sample(name+"/by=hooks_:_counting", 1, hooks/counting, "ratio")
+			}
+		}
+		return nil
+	})
+}
+
 // signals: an outsider and a member send themselves a signal that they handle: SIGUSR1, or SIGTERM, for which the hook
 // has to know whether the process is a member; with a guard also the sender.
 func signals(ctx context.Context, r *report) error {

@@ -32,6 +32,26 @@ var tracepoints = map[string]string{
 
 const firstSignal = "first_signal"
 
+// counting is what bpftrace 0.17 makes of count(): it looks up a number in a hash for each CPU, and writes it back.
+func counting(number *ebpf.Map) asm.Instructions {
+	const key, value = -8, -16
+	return asm.Instructions{
+		asm.Mov.Imm(asm.R1, 0), asm.StoreMem(asm.R10, key, asm.R1, asm.DWord),
+		asm.LoadMapPtr(asm.R1, number.FD()),
+		asm.Mov.Reg(asm.R2, asm.R10), asm.Add.Imm(asm.R2, key),
+		asm.FnMapLookupElem.Call(),
+		asm.Mov.Imm(asm.R1, 0),
+		asm.JEq.Imm(asm.R0, 0, "add"),
+		asm.LoadMem(asm.R1, asm.R0, 0, asm.DWord),
+		asm.Add.Imm(asm.R1, 1).WithSymbol("add"), asm.StoreMem(asm.R10, value, asm.R1, asm.DWord),
+		asm.LoadMapPtr(asm.R1, number.FD()),
+		asm.Mov.Reg(asm.R2, asm.R10), asm.Add.Imm(asm.R2, key),
+		asm.Mov.Reg(asm.R3, asm.R10), asm.Add.Imm(asm.R3, value),
+		asm.Mov.Imm(asm.R4, 0),
+		asm.FnMapUpdateElem.Call(),
+	}
+}
+
 // A kernel is a kernel side of our own, with a reader of its events, BPF statistics, and an
 // empty program on each tracepoint: its time is the statistics' own cost.
 type kernel struct {
@@ -54,7 +74,7 @@ func trace() (_ *kernel, err error) {
 		return nil, err
 	}
 	k.closers = append(k.closers, stats)
-	if err := k.attach(firstSignal, tracepoints["none_signal"]); err != nil {
+	if err := k.attach(firstSignal, tracepoints["none_signal"], nil); err != nil {
 		return nil, err
 	}
 	if k.Tracer, err = tracer.Open(tracer.Options{Dir: pins}); err != nil {
@@ -70,18 +90,33 @@ func trace() (_ *kernel, err error) {
 		}
 	}()
 	for name, tracepoint := range tracepoints {
-		if err := k.attach(name, tracepoint); err != nil {
+		if err := k.attach(name, tracepoint, nil); err != nil {
 			return nil, err
 		}
 	}
 	return k, nil
 }
 
-// attach attaches an empty program.
-func (k *kernel) attach(name, tracepoint string) error {
+// count attaches a program that only counts to each hook of a process's life.
+func (k *kernel) count() error {
+	for _, e := range events {
+		number, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.PerCPUHash, KeySize: 8, ValueSize: 8, MaxEntries: 1})
+		if err != nil {
+			return err
+		}
+		k.closers = append(k.closers, number)
+		if err := k.attach("count_"+e.name, tracepoints[e.empty], counting(number)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// attach attaches a program of our own that does this.
+func (k *kernel) attach(name, tracepoint string, does asm.Instructions) error {
 	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 		Name: name, Type: ebpf.Tracing, AttachType: ebpf.AttachTraceRawTp, AttachTo: tracepoint, License: "GPL",
-		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()},
+		Instructions: append(does, asm.Mov.Imm(asm.R0, 0), asm.Return()),
 	})
 	if err != nil {
 		return err

@@ -33,6 +33,7 @@ type part struct {
 // In the order in which they run: those that most need a quiet machine come first.
 var parts = []part{
 	{"hooks", hooks, "Events", "event", "ns"},
+	{"count", count, "Count", "load", "ns"},
 	{"signals", signals, "", "", ""},
 	{"kill", kill, "Kill", "members", "ms"},
 	{"dead", dead, "Dead", "session", "ms"},

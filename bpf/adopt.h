@@ -39,6 +39,15 @@ static __always_inline bool move(const struct identity *id, struct entry *e, u64
 }
 
 /*
+ * The call of what a process made at a time that is not known: not an agent's, whose calls
+ * change.
+ */
+static __always_inline u32 call_of(const struct entry *e)
+{
+	return e && !(e->flags & FLAG_SPARED) ? e->creator.call : 0;
+}
+
+/*
  * Enter an outsider, or a member of `from` on better evidence. An owner stays one.
  * Returns 1, or 0 if it is dead, protected, a kernel thread, or not in `from` (0: in a
  * session), or if the session would kill it; -ENOSPC if there is no room for it.
@@ -52,7 +61,7 @@ static __always_inline int adopt(struct task_struct *leader, u64 from, u64 sessi
 		.start = leader->start_boottime,
 		.session = session,
 		.since = bpf_ktime_get_boot_ns(),
-		.creator = *creator,
+		.creator = { .start = creator->start, .tgid = creator->tgid },
 		.evidence = evidence,
 	};
 	struct entry *e = entered(tgid, n.start);
@@ -68,13 +77,15 @@ static __always_inline int adopt(struct task_struct *leader, u64 from, u64 sessi
 		if (e->start != n.start)
 			return 0;
 		e->evidence = evidence;
-		e->creator = *creator;
+		n.creator.call = e->creator.call;
+		e->creator = n.creator;
 		e->since = n.since;
 		n.flags = e->flags;
 	} else if (from) {
 		return 0;
 	} else {
 		find_exe(&n.exe, leader);
+		n.creator.call = call_of(entered(creator->tgid, creator->start));
 		/* Counted first: its death may come right after the insert. */
 		chain_count_cold(session, JOINED);
 		err = place(tgid, &n);

@@ -75,11 +75,16 @@ type BaselineElderLayout struct {
 }
 
 type BaselineEntry struct {
-	_        structs.HostLayout
-	Start    uint64
-	Session  uint64
-	Since    uint64
-	Creator  BaselineIdentity
+	_       structs.HostLayout
+	Start   uint64
+	Session uint64
+	Since   uint64
+	Creator struct {
+		_     structs.HostLayout
+		Start uint64
+		Tgid  uint32
+		Call  uint32
+	}
 	Flags    uint32
 	Evidence uint32
 	Exe      struct {
@@ -229,6 +234,8 @@ type BaselineVerbArgs struct {
 	Forks        uint64
 	Err          int32
 	Cleared      uint32
+	Calls        uint32
+	Call         uint32
 }
 
 // Names of all BPF objects in the ELF.

@@ -57,6 +57,7 @@ static __always_inline long enter_child(struct entry *creator, u32 creator_tgid,
 
 	n.creator.start = creator->start;
 	n.creator.tgid = creator_tgid;
+	n.creator.call = creator->creator.call;
 	err = insert(tgid, &n);
 	if (err) {
 		e = entered(tgid, n.start);

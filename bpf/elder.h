@@ -42,7 +42,7 @@ static __always_inline struct entry *carry(struct task_struct *leader, u32 tgid,
 		return NULL;
 	n.session = *(u64 *)(old + elder_layout.session);
 	n.since = *(u64 *)(old + elder_layout.since);
-	n.creator = *(struct identity *)(old + elder_layout.creator);
+	n.creator = *(struct origin *)(old + elder_layout.creator);
 	n.flags = *(u32 *)(old + elder_layout.flags);
 	n.evidence = *(u32 *)(old + elder_layout.evidence);
 	if (elder_layout.knows_exe)

@@ -135,7 +135,7 @@ static __always_inline void emit_birth(struct task_struct *t, u32 tgid, const st
 		return;
 	}
 	header_at(&e->h, time, EVENT_BIRTH, tgid, n->start, n->session, n->flags);
-	e->creator = n->creator;
+	e->creator = (struct identity){ .start = n->creator.start, .tgid = n->creator.tgid };
 	identify(&e->parent, t->real_parent->group_leader);
 	e->cgroup = cgroup;
 	e->evidence = n->evidence;

@@ -47,12 +47,19 @@ struct identity {
 	u32 pad;
 };
 
+/* Which process made another one, and for which tool call. Identities have padding there. */
+struct origin {
+	u64 start;
+	u32 tgid;
+	u32 call; /* 0: none, or it is not known which */
+};
+
 enum entry_flags {
 	FLAG_PROTECTED = 1 << 0, /* never signalled by a pass */
 	FLAG_OWNER = 1 << 1, /* its death ends the sessions that it owns */
 	FLAG_ROOT = 1 << 2,
 	FLAG_CLIENT = 1 << 3, /* `clients` may have the session of a command that it asked for */
-	/* 1 << 3 to 1 << 6 had meanings in older versions: an elder may have them set. */
+	FLAG_SPARED = 1 << 4, /* a mark named it as an agent: its calls are its own, see guard.h */
 	FLAG_DAEMON = 1 << 7, /* protected by self-protection */
 	/* What was sent, in a byte of its own: see set_flags. */
 	FLAG_UNKILLED = 1 << 8, /* born condemned where it could not be signalled */
@@ -116,7 +123,7 @@ struct entry {
 	u64 start;
 	u64 session; /* 0: entered as owner or protected only */
 	u64 since; /* boottime ns at which it was entered */
-	struct identity creator;
+	struct origin creator; /* the call changes in an agent's entry, and births inherit it */
 	u32 flags;
 	u32 evidence;
 	struct file_id exe; /* by the exec hook; as it was found if no exec was seen */
@@ -314,6 +321,8 @@ struct verb_args {
 	u64 forks; /* in: of the session, before the walk */
 	s32 err; /* of a walk, which returns nothing */
 	u32 cleared; /* in: flags that mark takes away */
+	u32 calls; /* in: mark sets the call, too */
+	u32 call;
 };
 
 enum event_type {

@@ -108,11 +108,16 @@ type LineageElderLayout struct {
 }
 
 type LineageEntry struct {
-	_        structs.HostLayout
-	Start    uint64
-	Session  uint64
-	Since    uint64
-	Creator  LineageIdentity
+	_       structs.HostLayout
+	Start   uint64
+	Session uint64
+	Since   uint64
+	Creator struct {
+		_     structs.HostLayout
+		Start uint64
+		Tgid  uint32
+		Call  uint32
+	}
 	Flags    uint32
 	Evidence uint32
 	Exe      LineageFileId
@@ -125,6 +130,7 @@ const (
 	LineageEntryFlagsFLAG_OWNER     LineageEntryFlags = 2
 	LineageEntryFlagsFLAG_ROOT      LineageEntryFlags = 4
 	LineageEntryFlagsFLAG_CLIENT    LineageEntryFlags = 8
+	LineageEntryFlagsFLAG_SPARED    LineageEntryFlags = 16
 	LineageEntryFlagsFLAG_DAEMON    LineageEntryFlags = 128
 	LineageEntryFlagsFLAG_UNKILLED  LineageEntryFlags = 256
 	LineageEntryFlagsFLAG_TERMED    LineageEntryFlags = 512
@@ -436,6 +442,8 @@ type LineageVerbArgs struct {
 	Forks        uint64
 	Err          int32
 	Cleared      uint32
+	Calls        uint32
+	Call         uint32
 }
 
 // Names of all BPF objects in the ELF.

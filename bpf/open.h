@@ -66,7 +66,8 @@ static __always_inline long enter_root(struct task_struct *t, struct session *s,
 	};
 	u64 parent = s->parent;
 
-	identify(&n.creator, t->real_parent->group_leader);
+	n.creator.start = t->real_parent->group_leader->start_boottime;
+	n.creator.tgid = t->real_parent->group_leader->tgid;
 	if (e) {
 		if (e->flags & FLAG_PROTECTED)
 			return -EPERM;

@@ -237,8 +237,8 @@ static __always_inline long protect(struct verb_args *a, struct task_struct *t)
 }
 
 /*
- * Set the flag for a signal that user space is about to send, as a pass does; or take
- * the protection of a process away.
+ * Set the flag for a signal that user space is about to send, as a pass does; take the
+ * protection of a process away; or set its call.
  */
 static __always_inline long mark(struct verb_args *a)
 {
@@ -248,6 +248,8 @@ static __always_inline long mark(struct verb_args *a)
 		return -ESRCH;
 	set_flags(e, a->flags);
 	clear_flags(e, a->cleared);
+	if (a->calls)
+		WRITE_ONCE(e->creator.call, a->call);
 	return 0;
 }
 
@@ -316,6 +318,7 @@ static __always_inline int reconcile_birth(struct task_struct *t)
 	n.since = n.start; /* so that its own children are found in the same walk */
 	n.creator.start = p->start;
 	n.creator.tgid = parent->tgid;
+	n.creator.call = call_of(p);
 	find_exe(&n.exe, t);
 	err = place(tgid, &n);
 	if (err)

@@ -24,11 +24,12 @@ type Trace struct {
 
 // Call is a tool call of an agent.
 type Call struct {
-	ID    string
-	Tool  string
-	Agent ID     // its process
-	Began uint64 // boottime, ns
-	ended atomic.Uint64
+	ID     string
+	Tool   string
+	Agent  ID     // its process
+	Began  uint64 // boottime, ns
+	Number uint32 // in the kernel's entries, another one for each call; 0: none, before there were numbers
+	ended  atomic.Uint64
 }
 
 // Same reports whether two copies are of one call.
@@ -45,11 +46,12 @@ type plainCall struct {
 	ID, Tool     string
 	Agent        ID
 	Began, Ended uint64
+	Number       uint32
 }
 
 // MarshalJSON writes what UnmarshalJSON reads.
 func (c *Call) MarshalJSON() ([]byte, error) {
-	return json.Marshal(plainCall{c.ID, c.Tool, c.Agent, c.Began, c.Ended()})
+	return json.Marshal(plainCall{c.ID, c.Tool, c.Agent, c.Began, c.Ended(), c.Number})
 }
 
 // UnmarshalJSON is the inverse of MarshalJSON.
@@ -58,7 +60,7 @@ func (c *Call) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &p); err != nil {
 		return err
 	}
-	c.ID, c.Tool, c.Agent, c.Began = p.ID, p.Tool, p.Agent, p.Began
+	c.ID, c.Tool, c.Agent, c.Began, c.Number = p.ID, p.Tool, p.Agent, p.Began, p.Number
 	c.End(p.Ended)
 	return nil
 }

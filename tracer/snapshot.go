@@ -117,7 +117,7 @@ func process(s *bpf.LineageSeen, page uint64) Process {
 	if s.Entry.Start == s.Process.Start {
 		p.Session = SessionID(s.Entry.Session)
 		p.Since = s.Entry.Since
-		p.Creator = identity(s.Entry.Creator)
+		p.Creator = Identity{PID: s.Entry.Creator.Tgid, Start: s.Entry.Creator.Start}
 		p.Evidence, p.Source = evidence(s.Entry.Evidence)
 		p.Flags = EntryFlags(s.Entry.Flags)
 	}

@@ -72,6 +72,7 @@ func TestTakeOver(t *testing.T) {
 		return err == nil && s.Live == 3 && s.Unreaped == 0 && s.Dying == 0
 	})
 	pids := []uint32{w.pid(), owner.pid(), plain, orphan, z.pid()}
+	require.NoError(t, first.SetCall(identify(t, first, w.pid()), 7, true))
 	before := entries(t, first, pids)
 	was, err := first.Sessions()
 	require.NoError(t, err)
@@ -91,7 +92,7 @@ func TestTakeOver(t *testing.T) {
 	}
 	w.goOn()
 	born := parse(t, w.line())
-	if e, err := second.Lookup(born); err != nil || e.Session != id || e.Creator.PID != w.pid() {
+	if e, err := second.Lookup(born); err != nil || e.Session != id || e.Creator.PID != w.pid() || e.Call != 7 {
 		t.Errorf("born after: %+v, %v", e, err)
 	}
 	if s, err := second.Session(nested); err != nil || s.Parent != id || s.Live != 1 {

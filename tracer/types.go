@@ -150,6 +150,7 @@ const (
 	FlagProtected = EntryFlags(bpf.LineageEntryFlagsFLAG_PROTECTED) // no pass signals it
 	FlagOwner     = EntryFlags(bpf.LineageEntryFlagsFLAG_OWNER)
 	FlagRoot      = EntryFlags(bpf.LineageEntryFlagsFLAG_ROOT)
+	FlagSpared    = EntryFlags(bpf.LineageEntryFlagsFLAG_SPARED) // [Tracer.SetCall] named it as an agent
 	FlagTermed    = EntryFlags(bpf.LineageEntryFlagsFLAG_TERMED) // a pass sent SIGTERM
 	FlagKilled    = EntryFlags(bpf.LineageEntryFlagsFLAG_KILLED) // a pass, or its birth, sent SIGKILL
 	FlagDaemon    = EntryFlags(bpf.LineageEntryFlagsFLAG_DAEMON) // protected by [Tracer.SelfProtect]
@@ -269,6 +270,7 @@ type Entry struct {
 	Session  SessionID // 0: entered only as owner or protected
 	Since    uint64
 	Creator  Identity
+	Call     uint32 // the tool call that it works for, see [Tracer.SetCall]
 	Evidence Evidence
 	Source   Source
 	Flags    EntryFlags

@@ -358,6 +358,18 @@ func (t *Tracer) reconcile() (added, removed, failed int, err error) {
 	return int(args.Added), int(args.Removed), int(args.Failed), nil
 }
 
+// SetCall has a process, and what it starts from now on, work for a tool call, by its number; 0:
+// for none. agent: it makes the calls, so what it started before may work for another one.
+// [ErrNotFound].
+func (t *Tracer) SetCall(id Identity, call uint32, agent bool) error {
+	err := t.verb(bpf.LineageProgVerbMark, &bpf.LineageVerbArgs{Root: wireIdentity(id),
+		Flags: flag(agent, uint32(FlagSpared)), Calls: 1, Call: call})
+	if err != nil {
+		return fmt.Errorf("set the call of %v: %w", id, err)
+	}
+	return nil
+}
+
 func wireIdentity(id Identity) bpf.LineageIdentity {
 	return bpf.LineageIdentity{Start: id.Start, Tgid: id.PID}
 }

@@ -3,6 +3,7 @@
 package attribution
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -48,6 +50,7 @@ type Marks struct {
 	// These are of the registry's goroutine.
 	books  map[tracer.SessionID]*book
 	unread map[tracer.Identity]bool // children of agents that have executed none yet
+	number uint32                   // of the last call
 }
 
 // NewMarks makes Marks; attach its hooks.
@@ -257,7 +260,7 @@ func (m *Marks) mark(t registry.Tx, caller access.Caller, agent tracer.Identity,
 	case i >= 0:
 		return reply(t, id, b.open[i:i+1]), nil
 	default:
-		began = []*lineage.Call{{ID: q.ID, Tool: q.Tool, Agent: agent, Began: now}}
+		began = []*lineage.Call{{ID: q.ID, Tool: q.Tool, Agent: agent, Began: now, Number: m.next(now)}}
 		if len(b.open) == maxOpen {
 			oldest := b.open[0]
 			ended = b.end(now, func(x *lineage.Call) bool { return x == oldest })
@@ -265,6 +268,10 @@ func (m *Marks) mark(t registry.Tx, caller access.Caller, agent tracer.Identity,
 		b.open = append(b.open, began...)
 	}
 	m.publish(t, id, now, slices.Concat(ended, began))
+	if ended != nil && ended[0].Agent != agent {
+		m.setCall(t, b, ended[0].Agent)
+	}
+	m.setCall(t, b, agent)
 	t.Save(s)
 	if began != nil {
 		return reply(t, id, began), nil
@@ -272,16 +279,48 @@ func (m *Marks) mark(t registry.Tx, caller access.Caller, agent tracer.Identity,
 	return reply(t, id, ended), nil
 }
 
+// next returns the number of a new call. An earlier daemon's are below it: those that a process still has are
+// remembered, and the time is above the others, unless there were more than 15 calls a second.
+func (m *Marks) next(now uint64) uint32 {
+	m.number = max(m.number+1, uint32(now>>26))
+	return m.number
+}
+
+// setCall sets the call of what an agent starts from now on, for the kernel: the only one that is open,
+// or without one that in which the agent was started itself.
+func (m *Marks) setCall(t registry.Tx, b *book, agent tracer.Identity) {
+	calls := slices.DeleteFunc(slices.Clone(b.open), func(c *lineage.Call) bool { return c.Agent != agent })
+	if claim, _ := t.Graph().Claim(agent); len(calls) == 0 && claim != nil {
+		calls = claim.Calls
+	}
+	number := uint32(0)
+	if len(calls) == 1 {
+		number = calls[0].Number
+	}
+	m.note(agent, number, true)
+}
+
+func (m *Marks) note(id tracer.Identity, call uint32, agent bool) {
+	if err := m.Kernel.SetCall(id, call, agent); err != nil && !errors.Is(err, tracer.ErrNotFound) {
+		m.Log.Warn().Err(err).Uint32(system.KeyPID, id.PID).Msg("call not noted in the kernel")
+	}
+}
+
 // exempt notes that a hook, with the shell below which it runs, belongs to none of the agent's calls, although
 // the agent started it while one was open.
 func (m *Marks) exempt(t registry.Tx, hook access.Caller, agent tracer.Identity) {
-	top, claim := tracer.Identity{}, (*lineage.Claim)(nil)
-	for id, steps := hook.ID, 0; id != agent && !id.IsZero() && steps < maxSteps; steps++ {
-		top = id
+	var chain []tracer.Identity
+	var claim *lineage.Claim
+	for id := hook.ID; id != agent && !id.IsZero() && len(chain) < maxSteps; {
+		chain = append(chain, id)
 		claim, id = t.Graph().Claim(id)
 	}
-	if claim != nil && len(claim.Calls) > 0 && claim.Calls[0].Agent == agent {
-		m.claim(t, program{top, hook.Member}, &lineage.Claim{Trace: claim.Trace})
+	if claim == nil || len(claim.Calls) == 0 || claim.Calls[0].Agent != agent {
+		return
+	}
+	m.claim(t, program{chain[len(chain)-1], hook.Member}, &lineage.Claim{Trace: claim.Trace})
+	for _, id := range chain {
+		m.note(id, 0, false)
 	}
 }
 

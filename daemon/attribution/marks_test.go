@@ -18,13 +18,16 @@ import (
 )
 
 // world is a daemon with what these tests do to it.
-type world struct{ *daemontest.Daemon }
+type world struct {
+	*daemontest.Daemon
+	numbers map[string]uint32 // of calls, in the kernel
+}
 
 // office is a session of the user with an agent, 101, below its root 100, and a hook of it, 103,
 // below a shell 102.
 func office(t *testing.T, options ...daemontest.Option) (w *world, s *api.Session) {
 	t.Helper()
-	w = &world{daemontest.New(t, options...)}
+	w = &world{daemontest.New(t, options...), map[string]uint32{}}
 	s = w.Session("user", 100, api.NewSession{Name: "office", GraceMS: daemontest.MS(0)})
 	w.forks(100, 101, 101, 102, 102, 103)
 	return w, s
@@ -60,6 +63,21 @@ func (w *world) haveCalls(pid uint32, want ...string) {
 	if got := w.calls(fmt.Sprint(pid)); !slices.Equal(got, want) {
 		w.Errorf("%d belongs to %q, want %q", pid, got, want)
 	}
+	// The kernel has the number of the call, if it is only one.
+	e, err := w.K.Lookup(pid)
+	if err != nil {
+		return // it is dead
+	}
+	id := strings.Join(want, "")
+	if n, known := w.numbers[id]; known && n != e.Call || (e.Call != 0) != (len(want) == 1) {
+		w.Errorf("%d of %q works for call %d", pid, want, e.Call)
+	}
+	for other, n := range w.numbers {
+		if n == e.Call && n != 0 && other != id {
+			w.Errorf("%q and %q are both call %d", id, other, n)
+		}
+	}
+	w.numbers[id] = e.Call
 }
 
 // What the agent starts while one call is open belongs to that call, with all that it starts
@@ -78,9 +96,12 @@ func TestMarks(t *testing.T) {
 	w.forks(101, 150, 122, 123)
 	w.mark("103", "end", "", 101)
 	w.forks(101, 160, 123, 124)
+	if got := w.calls("111"); !slices.Equal(got, []string{"one"}) { // the kernel does not know: 110 is of none
+		t.Errorf("111 belongs to %q", got)
+	}
 	for pid, want := range map[uint32][]string{
 		100: nil, 101: nil, 103: nil, 110: nil, 140: nil, 160: nil,
-		120: {"one"}, 121: {"one"}, 111: {"one"}, 122: {"one"}, 123: {"one"}, 124: {"one"},
+		120: {"one"}, 121: {"one"}, 122: {"one"}, 123: {"one"}, 124: {"one"},
 		130: {"one", "two"}, 150: {"two"},
 	} {
 		w.haveCalls(pid, want...)

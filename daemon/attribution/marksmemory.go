@@ -61,12 +61,16 @@ func (m *Marks) share(v registry.View, id tracer.SessionID) {
 // member may have been written before the end of its call: then no end is known but that it has been.
 func (m *Marks) rejoin(v registry.View, id tracer.SessionID, open []*lineage.Call) {
 	now := m.Clock.Boottime()
+	for _, c := range open {
+		m.number = max(m.number, c.Number)
+	}
 	for member := range v.Graph().Members(id) {
 		claim, _ := v.Graph().Claim(member)
 		if claim == nil {
 			continue
 		}
 		for _, c := range claim.Calls {
+			m.number = max(m.number, c.Number)
 			if at := slices.IndexFunc(open, c.Same); at >= 0 {
 				open[at] = c
 				continue

@@ -56,6 +56,7 @@ type Kernel interface {
 	SetJoins(commands, mains bool)
 	SetClients(all map[tracer.Identity]tracer.SessionID) error
 	SetGuard(g tracer.Guarding)
+	SetCall(id tracer.Identity, call uint32, agent bool) error
 	Enter(id tracer.SessionID, p, creator tracer.Identity, source tracer.Source) error
 	Raise(from, id tracer.SessionID, p, creator tracer.Identity, source tracer.Source) error
 	Runs(p tracer.Identity, path string) (tracer.Running, error)

@@ -25,6 +25,7 @@ type Proc struct {
 	Slow       bool            // after a kill it stays dying until Finish
 	Unreaped   bool            // its parent never waits
 	Entered    bool            // the kernel holds an entry
+	Call       uint32          // in it
 	unseen     bool            // its exec was missed
 	Runs       *tracer.Running // nil: the file that its link shows
 	Signal     *tracer.Signal  // that its exit reports
@@ -217,7 +218,7 @@ func (k *Kernel) Fork(creator, pid uint32, comm string) {
 	defer k.lock()()
 	c := k.procs[creator]
 	p := k.add(pid, creator, comm)
-	p.UID = c.UID
+	p.UID, p.Call = c.UID, c.Call
 	if c.Session == 0 {
 		return
 	}

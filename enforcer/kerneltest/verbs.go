@@ -88,7 +88,7 @@ func (k *Kernel) Lookup(pid uint32) (e tracer.Entry, err error) {
 			return tracer.ErrNotFound
 		}
 		e = tracer.Entry{Identity: p.Identity, Session: p.Session, Since: p.Since, Creator: p.Creator,
-			Evidence: p.Evidence, Flags: p.Flags}
+			Call: p.Call, Evidence: p.Evidence, Flags: p.Flags}
 		return nil
 	})
 	return e, err
@@ -257,6 +257,20 @@ func (k *Kernel) SelfProtect(on bool) error {
 func (k *Kernel) SetGuard(g tracer.Guarding) {
 	defer k.lock()()
 	k.asked.Guarding = g
+}
+
+// SetCall implements that of the tracer.
+func (k *Kernel) SetCall(id tracer.Identity, call uint32, agent bool) error {
+	return k.call("SetCall", func() error {
+		p := k.of(id)
+		if p == nil || p.Dead || !p.Entered {
+			return tracer.ErrNotFound
+		}
+		if p.Call = call; agent {
+			p.Flags |= tracer.FlagSpared
+		}
+		return nil
+	})
 }
 
 // LoseRecord removes the record of a session that has members.

@@ -25,6 +25,7 @@ static __always_inline bool move(const struct identity *id, struct entry *e, u64
 	count_apart(to, from, 1);
 	if (!reassign(id, e, from, to)) {
 		count_apart(to, from, -1);
+		arm(1); /* a pass in between took another process for a member of `to` */
 		return false;
 	}
 	/* A SIGTERM for the session that it left does not count for the next one. */

@@ -242,9 +242,10 @@ func (x *run) moveLeave() {
 	c.moved, c.at = true, c.ret
 }
 
-// moveUndo is count_apart(-1) of the new one: the process was not moved.
+// moveUndo is count_apart(-1) of the new one: the process was not moved. A pass in between took another one for a member there.
 func (x *run) moveUndo() {
 	c := x.c
+	x.side().w.due = x.side().w.due || !x.off(UndoneDue)
 	x.countApart(c.to, c.from, (*session).leave)
 	c.at = c.ret
 }

@@ -66,4 +66,5 @@ const (
 	PlaceReaps
 	PlaceWaits
 	MarkSession
+	UndoneDue
 )

@@ -42,6 +42,7 @@ var (
 	nests    = members(2, 2, 2, 2, bounds{exec: 1, end: 1, dissolve: 1, release: 1}).with(agents)
 	zombies  = members(2, 2, 2, 2, bounds{exec: 1, settle: 1, release: 1, exit: 1, fork: 0}).with(agents)
 	creates  = members(0, 2, 2, 1, bounds{outsider: 1, create: 1, end: 1})
+	younger  = members(1, 3, 2, 2, bounds{outsider: 1, create: 1, fork: 1, exit: 1})
 	inside   = members(2, 3, 3, 2, bounds{create: 1, end: 1})
 	repairs  = members(0, 3, 3, 1, bounds{outsider: 1, create: 1, reconcile: 1})
 	again    = members(2, 3, 3, 2, bounds{create: 1, dissolve: 1, reconcile: 1, fork: 1, exit: 0})
@@ -183,7 +184,7 @@ var precautions = []struct {
 	{ReadAgain, 0, &takes, "a take-over reads the sessions again"},
 	{LateAgents, 0, &takes, "a take-over looks for agents that no side saw"},
 	{OpenOnce, 0, &room, "an exec and a take-over open one session"},
-	{OlderEntry, 0, &keeps, "an entry that is younger than the process that is looked for is not stale"},
+	{OlderEntry, 0, &younger, "an entry that is younger than the process that is looked for is not stale"},
 	{GiveBack, 0, &keeps, "only the entry of a living process is given back after a swap"},
 	{RootStands, 0, &creates, "a session whose root was entered, and forked, is not taken back"},
 	{BirthFirst, 0, &inside, "no session is opened over a process whose birth is under way"},
@@ -212,6 +213,7 @@ var precautions = []struct {
 	{PlaceReaps, 0, &reuse, "a birth counts the dead process that had its PID as reaped"},
 	{PlaceWaits, 0, &reuse, "it waits for the delete of what had its PID"},
 	{MarkSession, 0, &keeps, "a death marks the session that it reads"},
+	{UndoneDue, 0, &keeps, "a move that is undone makes a pass due"},
 }
 
 // outside says why a trap is not one of the machine's.

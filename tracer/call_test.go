@@ -31,7 +31,7 @@ func testCall(t *testing.T, tr *tracer.Tracer) {
 		}
 	}
 	const child, grandchild = `sleep 60 >/dev/null & echo pid $!`,
-		`(read go <%s; (setsid sleep 60 >/dev/null & echo pid $!) & wait) & echo pid $!`
+		`(read go <%s; (setsid sleep 60 >/dev/null & echo pid $!) & sleep 60 >/dev/null) & echo pid $!`
 	none := started(child)
 	require.NoError(t, tr.SetCall(agent, 7, true))
 	seven, hold := started(child), fifo(t)

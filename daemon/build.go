@@ -56,7 +56,7 @@ func (h Host) build(p parts, o Options) *Service {
 	})
 	held := holdings.New(holdings.Options{
 		Ground: ground, Origins: []holdings.Origin{steward.Origin, s.Attribution.Origin},
-		PortsWait: func() time.Duration { return r.Policy().Wait.Ports.Std() }, Every: h.HeldPeriod,
+		PortsWait: func() time.Duration { return r.Policy().Wait.Ports.Std() }, Before: h.HeldBefore,
 	})
 	s.selfCheck = status.NewCheck(status.CheckOptions{
 		Ground: ground, Command: o.Canary, Every: r.Started().Daemon.SelfCheck.Std(), Self: p.self,

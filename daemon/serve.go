@@ -86,7 +86,7 @@ type Host struct {
 	Manager     *system.Manager
 	Drop        func(keep ...system.Capability) error     // privileges; nil: keep them
 	Hold        func(pid uint32) (enforcer.Handle, error) // default: pidfds
-	HeldPeriod  time.Duration                             // between two looks at ports and locks; default 2 s
+	HeldBefore  time.Duration                             // the longest that a first signal waits for what is held; default 40 ms
 	Reversed    bool                                      // the features' hooks are attached in reverse
 	Serving     func(*Service)                            // called before anything runs; nil: not called
 }

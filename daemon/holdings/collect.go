@@ -3,6 +3,7 @@
 package holdings
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -14,8 +15,8 @@ import (
 )
 
 const (
-	// maxBefore bounds the time for reading ports and locks while signals wait for it.
-	maxBefore = 40 * time.Millisecond
+	// beforeSignal bounds the time for reading ports and locks while signals wait for it.
+	beforeSignal = 40 * time.Millisecond
 	// collectAside bounds it while nothing waits.
 	collectAside = time.Second
 )
@@ -26,17 +27,17 @@ func (h *Holdings) ask(id tracer.SessionID) {
 	system.Offer(h.ending, id) // many end at once: the result of the last look has to do
 }
 
-// CollectBefore reads what the members of a session hold before the first signal. The signal waits at most
-// maxBefore for it.
+// CollectBefore reads what the members of a session hold before the first signal. The signal waits no longer for
+// it than Options.Before.
 func (h *Holdings) CollectBefore(id tracer.SessionID) {
-	done := make(chan struct{})
+	limit, done := cmp.Or(h.o.Before, beforeSignal), make(chan struct{})
 	go h.o.Registry.Guard(func() {
 		defer close(done)
-		h.collect(id, maxBefore)
+		h.collect(id, limit)
 	})
 	select {
 	case <-done:
-	case <-time.After(maxBefore):
+	case <-time.After(limit):
 	}
 }
 

@@ -31,6 +31,7 @@ type Options struct {
 	Origins   []Origin
 	PortsWait func() time.Duration // how long the receipt of an empty session waits for its ports
 	Every     time.Duration        // between two looks; default 2 s
+	Before    time.Duration        // the longest that a first signal waits for a look; default 40 ms
 }
 
 // Holdings keeps up with what sessions hold.

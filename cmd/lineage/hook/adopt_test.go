@@ -32,8 +32,8 @@ func TestAdopts(t *testing.T) {
 func TestInSession(t *testing.T) {
 	for _, name := range events {
 		f := newFake(inClaude, "older1")
-		if message := f.call(t, name); message != "" || len(f.Got.Created) > 0 {
-			t.Errorf("%s created %+v and the message %q", name, f.Got.Created, message)
+		if message := f.call(t, name); message != "" || len(f.Got.Created) > 0 || !f.Got.Closed {
+			t.Errorf("%s created %+v and the message %q, closed %v", name, f.Got.Created, message, f.Got.Closed)
 		}
 		want := []api.MarkRequest{{Phase: api.PhaseEnd, Agent: api.Ref{PID: 40, StartNS: 7}}}
 		if slices.Contains(prompts, name) && (!slices.Equal(f.Got.Marks, want) || f.Got.Sessions > 0) {
@@ -95,12 +95,16 @@ func TestNearest(t *testing.T) {
 	}
 }
 
-// Calls in parallel have a hook each. One adopts the agent, and no call is lost.
+// Calls in parallel have a hook each. One adopts the agent, and no call is lost. None asks for ever.
 func TestTogether(t *testing.T) {
 	f := newFake(inClaude, "")
 	f.busy = 3
 	if message := f.call(t, "PreToolUse"); message != "" || len(f.Got.Created) > 0 || len(f.Got.Marks) != 1 {
 		t.Errorf("created %+v, marked %+v, message %q", f.Got.Created, f.Got.Marks, message)
+	}
+	f.busy, f.member = 1000, ""
+	if f.call(t, "PreToolUse"); 1000-f.busy != 2+mostMissed {
+		t.Errorf("it has asked %d times", 1000-f.busy)
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/registry/registrytest"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
@@ -45,6 +47,33 @@ func TestRoom(t *testing.T) {
 		require.NoError(t, err)
 		if len(text) > 600<<10 || named > tt.most || named < tt.most*9/10 {
 			t.Errorf("%s: %d processes in %d bytes, want %d", name, named, len(text), tt.most)
+		}
+	}
+}
+
+// TestTooMany: a command ends no more sessions than one may.
+func TestTooMany(t *testing.T) {
+	f := registrytest.New(t)
+	f.Run()
+	s, all := &Orders{o: Options{Ground: f.Ground()}}, &order{Command: api.Command{All: true}}
+	for n := range api.MaxMatched {
+		f.Session(uint32(100+n), 1000)
+	}
+	some, err := s.selected(all, access.Caller{})
+	require.NoError(t, err)
+	require.Equal(t, len(some), api.MaxMatched)
+	f.Session(99, 1000)
+	if _, err := s.selected(all, access.Caller{}); err == nil || !strings.Contains(err.Error(), "1025 sessions") {
+		t.Error(err)
+	}
+}
+
+// TestPending: the receipt of a halt is not complete if the daemon died before it knew what the halt came to.
+func TestPending(t *testing.T) {
+	for _, pending := range []bool{true, false} {
+		d, err := new(Orders).receipt(t.Context(), &accepted{Pending: pending}, 0, access.Caller{})
+		if err != nil || d.Complete == pending {
+			t.Errorf("pending %v: %+v, %v", pending, d, err)
 		}
 	}
 }

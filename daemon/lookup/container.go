@@ -126,30 +126,30 @@ var errMoved = errors.New("the processes changed meanwhile")
 
 // find reads what the runtime has on record, which may be nothing.
 func (f *ContainerFinder) find(pid uint32, id, runtime string) (found FoundContainer, err error) {
-	supervisor, inside := f.supervisor(pid, id)
-	if supervisor <= 1 {
+	by, inside := f.supervisor(pid, id)
+	if by.pid <= 1 {
 		return FoundContainer{}, nil
 	}
-	stat, err := f.proc.Stat(supervisor)
-	if err != nil {
+	return f.recorded(by, inside, runtime)
+}
+
+// recorded reads what the runtime has on record of the container of a supervisor that was found, and that may have
+// given its PID away since.
+func (f *ContainerFinder) recorded(by lives, inside uint32, runtime string) (found FoundContainer, err error) {
+	f.mu.Lock()
+	was := f.known[by]
+	f.mu.Unlock()
+	if err := f.serves(by.pid, inside, by.id); err != nil {
 		return FoundContainer{}, err
 	}
-	key := lives{id, supervisor, stat.Start}
-	f.mu.Lock()
-	was := f.known[key]
-	f.mu.Unlock()
-	if was.Container != nil && time.Since(was.read) < fresh && was.Container.Name != "" &&
-		f.serves(supervisor, inside, id) == nil {
+	if was.Container != nil && time.Since(was.read) < fresh && was.Container.Name != "" {
 		return was.FoundContainer, nil
 	}
-	if err := f.serves(supervisor, inside, id); err != nil {
-		return FoundContainer{}, err
-	}
-	found, err = f.read(supervisor, &lineage.Container{ID: id, Runtime: runtime})
-	if now, again := f.proc.Stat(supervisor); again != nil || now.Start != stat.Start {
+	found, err = f.read(by.pid, &lineage.Container{ID: by.id, Runtime: runtime})
+	if now, again := f.proc.Stat(by.pid); again != nil || now.Start != by.start {
 		return FoundContainer{}, errMoved
 	}
-	f.noteUnread(key, err)
+	f.noteUnread(by, err)
 	if err != nil {
 		return FoundContainer{}, err
 	}
@@ -161,7 +161,7 @@ func (f *ContainerFinder) find(pid uint32, id, runtime string) (found FoundConta
 	if len(f.known) >= maxKnown {
 		clear(f.known)
 	}
-	f.known[key] = known{found, time.Now()}
+	f.known[by] = known{found, time.Now()}
 	return found, nil
 }
 
@@ -179,24 +179,25 @@ func (f *ContainerFinder) noteUnread(key lives, err error) {
 // supervisor walks from a process in a container to the first ancestor that is not in it: the shim or conmon that has
 // the container. inside is the last one that is. Where containers share a PID namespace, the parent of an orphan is in
 // another one of them: that is passed over.
-func (f *ContainerFinder) supervisor(pid uint32, id string) (supervisor, inside uint32) {
+func (f *ContainerFinder) supervisor(pid uint32, id string) (by lives, inside uint32) {
 	inside = pid
+	stat, err := f.proc.Stat(pid)
 	for range maxDepth {
-		stat, err := f.proc.Stat(pid)
 		if err != nil || stat.Parent <= 1 {
-			return 0, 0
-		}
-		switch above, _, err := f.id(stat.Parent); {
-		case err != nil:
-			return 0, 0
-		case above == id:
-			inside = stat.Parent
-		case above == "" || f.proc.Comm(stat.Parent) == ContainerdShim || f.conmon(stat.Parent):
-			return stat.Parent, inside
+			return lives{}, 0
 		}
 		pid = stat.Parent
+		stat, err = f.proc.Stat(pid)
+		switch above, _, err := f.id(pid); {
+		case err != nil:
+			return lives{}, 0
+		case above == id:
+			inside = pid
+		case above == "" || f.proc.Comm(pid) == ContainerdShim || f.conmon(pid):
+			return lives{id, pid, stat.Start}, inside
+		}
 	}
-	return 0, 0
+	return lives{}, 0
 }
 
 var (

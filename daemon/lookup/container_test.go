@@ -291,6 +291,19 @@ func TestKnownOfAnother(t *testing.T) {
 	}
 }
 
+// TestPIDGivenAway: what a supervisor has on record is not told once another process has its PID.
+func TestPIDGivenAway(t *testing.T) {
+	h := newHost(t)
+	h.docker(web, "web")
+	by, inside := h.f.supervisor(300, web)
+	for later, want := range []error{nil, errMoved} {
+		by.start += uint64(later)
+		if _, err := h.f.recorded(by, inside, "docker"); !errors.Is(err, want) {
+			t.Errorf("%+v: %v, want %v", by, err, want)
+		}
+	}
+}
+
 // TestBounds: what is known of containers, and of those whose record cannot be read, is bounded. A record that can be read again is not told.
 func TestBounds(t *testing.T) {
 	h := newHost(t)

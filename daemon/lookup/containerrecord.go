@@ -87,13 +87,13 @@ func docker(key procfs.Key, dir string, c *lineage.Container) (labels []string, 
 	return within(labels), nil
 }
 
-// within are copies of those texts that fit into the limit.
+// within are those texts that fit into the limit.
 func within(all []string) (some []string) {
 	left := maxSpec
 	for _, text := range all {
 		if len(text) <= left {
 			left -= len(text)
-			some = append(some, strings.Clone(text))
+			some = append(some, text)
 		}
 	}
 	return some

@@ -65,14 +65,14 @@ func (f *ContainerFinder) entered(in, pid uint32) (found FoundContainer, err err
 	case id == "":
 		return FoundContainer{}, ErrNoContainer
 	}
-	supervisor, _ := f.supervisor(pid, id)
+	by, inside := f.supervisor(pid, id)
 	switch {
-	case supervisor <= 1:
+	case by.pid <= 1:
 		return FoundContainer{}, fmt.Errorf("pid %d has no supervisor: %w", pid, errMoved)
-	case f.conmon(supervisor):
+	case f.conmon(by.pid):
 		return FoundContainer{}, ErrNoContainer
 	}
-	main, err := f.main(supervisor, id)
+	main, err := f.main(by.pid, id)
 	if err != nil {
 		return FoundContainer{}, err
 	}
@@ -82,10 +82,7 @@ func (f *ContainerFinder) entered(in, pid uint32) (found FoundContainer, err err
 	case !same:
 		return FoundContainer{}, ErrInner
 	}
-	found, err = f.find(pid, id, runtime)
-	if err == nil && found.Container == nil {
-		err = errMoved
-	}
+	found, err = f.recorded(by, inside, runtime)
 	found.Main = main
 	return found, err
 }

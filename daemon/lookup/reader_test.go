@@ -70,5 +70,11 @@ func TestReader(t *testing.T) {
 	r.K.Add(301, 1, "other") // another process has the PID
 	h.process(301, 300, "other", "/docker/"+web, "web")
 	reader.read([]member{{Seen: lineage.Seen{ID: was}}})
-	r.Update(func(tx registry.Tx) { require.Equal(t, tx.Graph().Container(was).Name, "db") })
+	r.Update(func(tx registry.Tx) {
+		require.Equal(t, tx.Graph().Container(was).Name, "db")
+		dead := lineage.ID{PID: 900, Start: 1}
+		if reader.sampled(tx.View, &registry.Look{Seen: []lineage.Seen{{ID: dead, Session: 1, Dead: true}, {ID: dead, Session: 1, Zombie: true}}}) != nil {
+			t.Error("the dead are read")
+		}
+	})
 }

@@ -57,10 +57,11 @@ func TestLook(t *testing.T) {
 	if busy, _ := h.holders(t.Context(), []Port{beside}); !slices.Equal(busy, []Port{beside}) {
 		t.Errorf("another address: %+v", busy)
 	}
-	waited := make(chan *aftermath)
-	go func() { waited <- h.look(held, "", nil, tracer.Identity{}, time.Minute) }()
-	l.Close()
-	if a := <-waited; len(a.freed.Busy) != 0 || len(a.freed.Ports) != 1 {
+	h.reader.Identify = func(pid uint32) (tracer.Identity, error) { // of a process that has the port
+		l.Close()
+		return tracer.Identity{PID: pid, Start: 1}, nil
+	}
+	if a := h.look(held, "", nil, tracer.Identity{}, time.Minute); len(a.freed.Busy) != 0 || len(a.freed.Ports) != 1 {
 		t.Errorf("afterwards: %+v", a.freed)
 	}
 }

@@ -147,8 +147,8 @@ func TestListenersAtEnd(t *testing.T) {
 		t.Errorf("freed %v, busy %v", got, busy)
 	}
 	f.k.Fail("Listeners", errors.New("not now"))
-	if freed := f.freed(t.Context(), held.Ports); !slices.Contains(freed.Unknown, "ports: not now") {
-		t.Errorf("the kernel does not answer: %+v", freed)
+	if a := f.look(held, "", nil, tracer.Identity{}, 0); !slices.Contains(a.unknown, "ports: not now") {
+		t.Errorf("the kernel does not answer: %+v", a)
 	}
 }
 
@@ -208,4 +208,23 @@ func TestSocketsBounded(t *testing.T) {
 	if ports := s.held(nil, 0); len(s.open) != maxSockets || len(s.closed) != maxSockets || len(ports) != maxSockets {
 		t.Errorf("%d open, %d closed, %d ports", len(s.open), len(s.closed), len(ports))
 	}
+}
+
+// A port goes with its process once the registry has the session that the process is in now.
+func TestRehoused(t *testing.T) {
+	f := newFixture(t)
+	f.registry.Session(100, 1000)
+	f.k.Fork(100, 101, "lngtest-member")
+	f.k.Listen(101, 1, "127.0.0.1:80")
+	f.apply()
+	f.k.Fail("Session", errors.New("not now"))
+	id, err := f.k.Create(tracer.SessionSpec{Root: f.k.Proc(101).Identity})
+	require.NoError(t, err)
+	f.apply()
+	var s *registry.Session
+	for range 2 {
+		f.registry.Update(func(tx registry.Tx) { s = tx.Ask(id); f.rehouse(tx.View) })
+		f.k.Fail("Session", nil)
+	}
+	f.holds("its new session", s, 80)
 }

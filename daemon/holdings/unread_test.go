@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -41,11 +42,12 @@ func TestUnread(t *testing.T) {
 
 // Of locks beyond what is read of /proc/locks it is not said that they are released.
 func TestTooManyLocks(t *testing.T) {
-	r, line := NewReader(t.TempDir(), nil), "1: FLOCK  ADVISORY  WRITE 9609 fe:00:10027045 0 EOF\n"
-	require.NoError(t, os.WriteFile(filepath.Join(r.Root, "locks"), bytes.Repeat([]byte(line), maxTable/len(line)+1), 0o600))
-	released, held, unknown := r.Released(t.Context(), []Lock{{Kind: "flock", Path: "/a", key: "flock write 1 fe:00:1 0-EOF"}})
-	if len(released)+len(held) != 0 || !slices.Equal(unknown, []string{"locks: " + errMany.Error()}) {
-		t.Errorf("%v, %v, %q", released, held, unknown)
+	h, line := newFixture(t), "1: FLOCK  ADVISORY  WRITE 9609 fe:00:10027045 0 EOF\n"
+	h.reader = NewReader(t.TempDir(), nil)
+	require.NoError(t, os.WriteFile(filepath.Join(h.reader.Root, "locks"), bytes.Repeat([]byte(line), maxTable/len(line)+1), 0o600))
+	a := h.look(Held{Locks: []Lock{{Kind: "flock", Path: "/a", key: "flock write 1 fe:00:1 0-EOF"}}}, "", nil, tracer.Identity{}, time.Minute)
+	if len(a.released)+len(a.still) != 0 || !slices.Equal(a.unknown, []string{"locks: " + errMany.Error()}) {
+		t.Errorf("%+v", a)
 	}
 }
 

@@ -10,7 +10,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/registry"
@@ -112,6 +114,23 @@ func TestPassAgain(t *testing.T) {
 			t.Errorf("identified: %v, %d bytes booked: %s, want %s", step.refused, step.booked, got, step.want)
 		}
 	}
+}
+
+// TestLookTooLong: a look at a session that takes more than a second is broken off, and says so.
+func TestLookTooLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, me := newFixture(t), uint32(os.Getpid())
+		f.reader = NewReader("/proc", func(pid uint32) (tracer.Identity, error) {
+			time.Sleep(limit + 1)
+			return f.k.Proc(pid).Identity, nil
+		})
+		f.k.Add(me, 1, "lngtest-root")
+		s := f.registry.Create(tracer.SessionSpec{Root: f.k.Proc(me).Identity})
+		f.pass(t.Context())
+		if now := f.now(s); !strings.Contains(strings.Join(now.Unknown, " "), errTime.Error()) {
+			t.Errorf("%+v", now)
+		}
+	})
 }
 
 // Without a session no walk is made; with a new one, one is made at once.

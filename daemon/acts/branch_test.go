@@ -58,6 +58,17 @@ func TestSeparate(t *testing.T) {
 	}
 }
 
+// TestNameTaken: what calls of one id have left ends, although sessions have names of their own.
+func TestNameTaken(t *testing.T) {
+	s := newStage(t)
+	for _, pid := range []uint32{101, 105} {
+		b := s.branch(pid)
+		b.Call = "one"
+		require.NoError(t, s.of.open(b, b.Root))
+		s.in(b.ID, pid)
+	}
+}
+
 // TestGone: if the last process exits right before the session is opened over it, there is
 // nothing to end.
 func TestGone(t *testing.T) {

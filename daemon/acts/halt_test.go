@@ -80,22 +80,31 @@ func TestSelects(t *testing.T) {
 	d.Survive([]uint32{100, 110, 300}, 110, 300)
 }
 
-// TestOpenedMeanwhile: a halt ends sessions that were being opened when it came into force, and not what no user sees.
+// TestOpenedMeanwhile: a halt ends sessions that were being opened when it came into force, and not what no user sees. If it
+// cannot, it says so.
 func TestOpenedMeanwhile(t *testing.T) {
-	join := func() {}
-	d := daemontest.New(t, func(w *daemontest.Daemon) {
-		w.Host.Open = func(tracer.Options) (daemon.Kernel, error) { return &joining{w.K, &join}, nil }
-	})
-	join = sync.OnceFunc(func() {
-		for pid, name := range map[uint32]string{300: "late", 301: registry.HiddenName} {
-			d.Add(pid, daemontest.Shell, 1000, "lngtest-late")
-			if _, err := d.K.Create(tracer.SessionSpec{Root: d.K.Proc(pid).Identity, Name: name}); err != nil {
-				t.Error(err)
+	for _, fails := range []error{nil, errors.New("scripted")} {
+		join := func() {}
+		d := daemontest.New(t, func(w *daemontest.Daemon) {
+			w.Host.Open = func(tracer.Options) (daemon.Kernel, error) { return &joining{w.K, &join}, nil }
+		})
+		join = sync.OnceFunc(func() {
+			for pid, name := range map[uint32]string{300: "late", 301: registry.HiddenName} {
+				d.Add(pid, daemontest.Shell, 1000, "lngtest-late")
+				if _, err := d.K.Create(tracer.SessionSpec{Root: d.K.Proc(pid).Identity, Name: name}); err != nil {
+					t.Error(err)
+				}
 			}
+			d.K.Fail("SetHalt", fails)
+		})
+		all := api.HaltRequest{Mode: api.ModeHalt, Reason: "r", All: true}
+		if fails != nil {
+			d.Do("root", "POST", "/v1/halt", all).Refused(api.CodeInternal)
+			continue
 		}
-	})
-	require.Equal(t, len(set(d, api.HaltRequest{Mode: api.ModeHalt, Reason: "r", All: true}).Items), 1)
-	d.Survive([]uint32{300, 301}, 301)
+		require.Equal(t, len(set(d, all).Items), 1)
+		d.Survive([]uint32{300, 301}, 301)
+	}
 }
 
 // TestAgents: the daemon ends an agent that its name alone does not make one, and an exact one whose exec the kernel side

@@ -14,19 +14,27 @@
 /* A process was entered, or moved: if the session is condemned or paused, a pass is due. */
 __noinline int admitted(u64 session)
 {
-	if (condemned(session) || paused(session))
+	if (demanded(session))
 		arm(1);
 	return 0;
 }
 
-/* False: it is not in `from` any more. `to` may be 0: then it is in no session. */
-static __always_inline bool move(const struct identity *id, struct entry *e, u64 from, u64 to)
+/*
+ * Give a process another session; 1 if it has it now, 0 if it is not in `from`, and -1 if another
+ * program has its entry. `to` may be 0: then it is in no session.
+ */
+__noinline int move(u32 tgid, u64 start, u64 from, u64 to)
 {
+	struct identity id = { .start = start, .tgid = tgid };
+	struct entry *e = entered(tgid, start);
+
+	if (!e || e->session != from)
+		return 0;
 	count_apart(to, from, 1);
-	if (!reassign(id, e, from, to)) {
+	if (!reassign(&id, e, from, to)) {
 		count_apart(to, from, -1);
 		arm(1); /* a pass in between took another process for a member of `to` */
-		return false;
+		return e->start == start && e->session == from ? -1 : 0;
 	}
 	/* A SIGTERM for the session that it left does not count for the next one. */
 	if (!chain_has(from, to) && !chain_has(to, from))
@@ -36,7 +44,19 @@ static __always_inline bool move(const struct identity *id, struct entry *e, u64
 		arm(1);
 	else
 		admitted(to);
-	return true;
+	return 1;
+}
+
+/* Enter a process other than by a fork. Counted first: its death may come right after. -errno. */
+static __always_inline long join(u32 tgid, const struct entry *n)
+{
+	long err;
+
+	chain_count_cold(n->session, JOINED);
+	err = place(tgid, n);
+	if (err)
+		chain_count_cold(n->session, LEFT);
+	return err;
 }
 
 /*
@@ -57,7 +77,6 @@ static __always_inline int adopt(struct task_struct *leader, u64 from, u64 sessi
 				 const struct identity *creator, u32 evidence)
 {
 	u32 tgid = leader->tgid;
-	struct identity id = { .start = leader->start_boottime, .tgid = tgid };
 	struct entry n = {
 		.start = leader->start_boottime,
 		.session = session,
@@ -66,15 +85,17 @@ static __always_inline int adopt(struct task_struct *leader, u64 from, u64 sessi
 		.evidence = evidence,
 	};
 	struct entry *e = entered(tgid, n.start);
+	int moved;
 	long err;
 
-	if (leader->flags & PF_KTHREAD || chain_condemned(session))
+	if (leader->flags & PF_KTHREAD || chain_demands(session) & CONDEMNED)
 		return 0;
 	if (e) {
-		if (e->session != from || e->flags & FLAG_PROTECTED)
+		if (e->flags & FLAG_PROTECTED)
 			return 0;
-		if (!move(&id, e, from, session))
-			return e->start == n.start && e->session == from ? -ENOSPC : 0;
+		moved = move(tgid, n.start, from, session);
+		if (moved <= 0)
+			return moved ? -ENOSPC : 0;
 		if (e->start != n.start)
 			return 0;
 		e->evidence = evidence;
@@ -87,14 +108,9 @@ static __always_inline int adopt(struct task_struct *leader, u64 from, u64 sessi
 	} else {
 		find_exe(&n.exe, leader);
 		n.creator.call = call_of(entered(creator->tgid, creator->start));
-		/* Counted first: its death may come right after the insert. */
-		chain_count_cold(session, JOINED);
-		err = place(tgid, &n);
-		if (err) {
-			chain_count_cold(session, LEFT);
-			/* The fork hook may have been faster, or it is dead. */
+		err = join(tgid, &n);
+		if (err) /* the fork hook may have been faster, or it is dead */
 			return err == -EEXIST ? 0 : -ENOSPC;
-		}
 		if (!leader->signal->live.counter) {
 			forget(tgid, n.start);
 			return 0;
@@ -118,6 +134,12 @@ static __always_inline bool foreign(struct task_struct *t)
 	       BPF_CORE_READ(cred, suid.val) != only || BPF_CORE_READ(cred, fsuid.val) != only;
 }
 
+/* Global, so that the verifier checks it once and not in each turn. */
+__noinline bool foreign_at(u64 task)
+{
+	return foreign((void *)task);
+}
+
 #define ANCESTORS 32 /* that are checked for a member */
 
 /*
@@ -132,7 +154,7 @@ __noinline bool descends(u64 session)
 		struct entry *e;
 		u32 above;
 
-		if (foreign(t))
+		if (foreign_at((u64)t))
 			return false;
 		t = BPF_CORE_READ(t, group_leader, real_parent, group_leader);
 		above = BPF_CORE_READ(t, tgid);

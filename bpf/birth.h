@@ -26,15 +26,6 @@ static __always_inline struct entry *creator_entry(struct task_struct *creator)
 	return made ? made : e;
 }
 
-/* The creator was moved to another session while its child was entered: move the child. */
-__noinline int follow(u32 tgid, u64 start, u64 from, u64 to)
-{
-	struct identity id = { .start = start, .tgid = tgid };
-	struct entry *e = entered(tgid, start);
-
-	return e && move(&id, e, from, to);
-}
-
 /*
  * Enter the child of a member, and get its session; -errno if it could not be entered.
  * The writer that enters it also reports it: the other one may have been skipped. If the
@@ -72,8 +63,9 @@ static __always_inline long enter_child(struct entry *creator, u32 creator_tgid,
 		return err;
 	}
 	chain_count(n.session, BORN);
+	/* Its creator may have been moved meanwhile: then it follows. */
 	now = READ_ONCE(creator->session);
-	if (now != n.session && follow(tgid, n.start, n.session, now))
+	if (now != n.session && move(tgid, n.start, n.session, now) > 0)
 		n.session = now;
 	emit_birth(child, tgid, &n, cgroup, n.since);
 	*session = n.session;
@@ -106,12 +98,10 @@ static __always_inline void ask_for_pass(struct ctl *c)
 /* If a newborn takes a session over its limit, the session's end begins and it is killed. */
 static __always_inline bool over_limit(u64 id)
 {
-	for (int i = 0; i < MAX_DEPTH; i++) {
-		struct session *s = session_of(id);
-		struct ctl *c = ctl_of(id);
+	struct session *s;
+	struct ctl *c;
 
-		if (!s || !c)
-			return false;
+	for_each_around(id, s, c) {
 		if (c->max_processes && above_limit(s, c->max_processes)) {
 #ifdef BASELINE
 			WRITE_ONCE(c->over, 1);
@@ -126,33 +116,18 @@ static __always_inline bool over_limit(u64 id)
 		if (c->max_processes && s->held > c->max_processes)
 			ask_for_pass(c);
 #endif
-		id = s->parent;
 	}
 	return false;
-}
-
-/*
- * Must a newborn die before it runs? Asked after the insert and the count, both full
- * barriers. A sentence that missed the child, because it was not entered yet, had set
- * its state before, so the state is seen here.
- */
-static __always_inline bool doomed(u64 id)
-{
-	return condemned(id) || over_limit(id);
 }
 
 /* A child of a member of the session runs without an entry: no verdict may say clean. */
 __noinline int note_unentered(u64 id)
 {
-	for (int i = 0; i < MAX_DEPTH; i++) {
-		struct session *s = session_of(id);
-		struct ctl *c = ctl_of(id);
+	struct session *s;
+	struct ctl *c;
 
-		if (!s || !c)
-			break;
+	for_each_around(id, s, c)
 		__sync_fetch_and_add(&c->unentered, 1);
-		id = s->parent;
-	}
 	return 0;
 }
 
@@ -196,6 +171,7 @@ static __always_inline void on_fork(struct task_struct *creator, struct task_str
 {
 	u32 tgid = creator->tgid;
 	struct entry *c;
+	u32 demand = CONDEMNED; /* without an entry */
 	u64 session;
 	long err;
 
@@ -211,11 +187,19 @@ static __always_inline void on_fork(struct task_struct *creator, struct task_str
 			count(COUNT_MISSED_BIRTH);
 	}
 	err = enter_child(c, tgid, child, cgroup_of(child), &session);
-	if (err == -EEXIST && !condemned(READ_ONCE(c->session))) /* the daemon enters it */
-		note_unentered(READ_ONCE(c->session));
-	else if (err || doomed(session))
+	if (err == -EEXIST && !condemned(READ_ONCE(c->session))) {
+		note_unentered(READ_ONCE(c->session)); /* the daemon enters it */
+		return;
+	}
+	/*
+	 * Asked after the insert and the count, both full barriers. A sentence that missed the
+	 * child, because it was not entered yet, had set its state before, so it is seen here.
+	 */
+	if (!err)
+		demand = demanded(session);
+	if (demand & CONDEMNED || over_limit(session))
 		kill_newborn(c, child);
-	else if (paused(session))
+	else if (demand & PAUSED)
 		stop_newborn(c, child);
 }
 

@@ -18,12 +18,10 @@ __noinline bool root_counts(u64 id, u32 tgid, u64 start)
 {
 	bool found = false;
 
-	for (int i = 0; i < MAX_DEPTH; i++) {
-		struct session *s = session_of(id);
-		struct ctl *c = ctl_of(id);
+	struct session *s;
+	struct ctl *c;
 
-		if (!s || !c)
-			break;
+	for_each_around(id, s, c) {
 		if (s->root.tgid == tgid && s->root.start == start) {
 			u32 status = READ_ONCE(c->status);
 
@@ -31,7 +29,6 @@ __noinline bool root_counts(u64 id, u32 tgid, u64 start)
 				return true;
 			found = true;
 		}
-		id = s->parent;
 	}
 	return !found; /* it was moved out of its session */
 }
@@ -79,38 +76,42 @@ __noinline int forget(u32 tgid, u64 start)
 	return e && e->start == start && start && bury(tgid, e, start, false);
 }
 
+/* How often a program tries to insert an entry, and looks each time for an obstacle to go. */
+#define TRIES 4
+#define LOOKS 32
+
 /*
  * Remove the entry of an earlier process with this PID. If that one is dead, it was waited
  * for: it is counted as reaped here and now, and a free hook that comes later finds
  * another start. Else its death was missed. A verb may hold a task that has died since: then
  * the entry may be its own, or a later process's, and 0 is returned. A start of 0 or
- * ENTRY_DEAD is being counted, and the element is about to be deleted.
+ * ENTRY_DEAD is being counted, and the element is about to be deleted: this is waited for.
  */
 __noinline int make_way(u32 tgid, u64 start)
 {
-	struct entry *e = bpf_map_lookup_elem(&processes, &tgid);
 	struct identity id = { .tgid = tgid };
+	struct entry *e;
 	u64 word;
 
-	if (!e)
-		return 1;
-	word = READ_ONCE(e->start);
-	id.start = word & (ENTRY_TEARING - 1);
-	if (id.start >= start)
-		return 0;
-	if (id.start && !(word & ENTRY_DEAD)) {
+	for (int i = 0; i < LOOKS && !id.start; i++) {
+		e = bpf_map_lookup_elem(&processes, &tgid);
+		if (!e)
+			return 1;
+		word = READ_ONCE(e->start);
+		id.start = word & (ENTRY_TEARING - 1);
+	}
+	if (!id.start || id.start >= start)
+		return !id.start;
+	if (!(word & ENTRY_DEAD)) {
 		count(COUNT_STALE);
 		bury(tgid, e, word, false);
-	} else if (id.start) {
+	} else {
 		e = dead_at(&id); /* again: the element may have been another process's */
 		if (e)
 			reaped(&id, e);
 	}
 	return 1;
 }
-
-/* How often the place of an earlier process is tried: for some microseconds. */
-#define TRIES 32
 
 /* Insert an entry, in the place of an earlier process with this PID. -errno. */
 static __always_inline long place(u32 tgid, const struct entry *n)
@@ -171,43 +172,33 @@ static __always_inline void tell_exit(struct event_exit *e, struct task_struct *
 	e->killed = n->flags & FLAG_SIGNALLED ? 1 : 0;
 }
 
-/* Count and report the death of an entered process; t is one of its tasks. */
+/*
+ * Count and report the death of an entered process; t is one of its tasks. The event's
+ * place in the ring is reserved before the count and committed after it: a reader finds
+ * it counted, and "empty" follows the last exit.
+ */
 static __always_inline void die(struct task_struct *t, u32 tgid, struct entry *e)
 {
-	struct event_exit *x;
+	struct event_exit *x = NULL;
+	struct event_killed *k;
 	struct entry n = *e;
 
-	if (!n.session) {
-		bury(tgid, e, n.start, true);
-		return;
-	}
-	if (n.flags & FLAG_CLIENT)
+	if (n.session && n.flags & FLAG_CLIENT)
 		client_left(tgid, n.start, exit_status(t));
-	/*
-	 * The event's place in the ring is reserved before the count and committed
-	 * after it: a reader finds it counted, and "empty" follows the last exit.
-	 */
-	if (n.flags & FLAG_SIGNALLED) {
-		struct event_killed *k = reserve(struct event_killed);
-
-		if (!k)
-			goto unreported;
-		tell_killer(&k->killer, t, tgid, n.start);
-		x = &k->x;
-	} else {
+	if (n.session && n.flags & FLAG_SIGNALLED) {
+		k = reserve(struct event_killed);
+		if (k)
+			tell_killer(&k->killer, t, tgid, n.start);
+		x = k ? &k->x : NULL;
+	} else if (n.session) {
 		x = reserve(struct event_exit);
-		if (!x)
-			goto unreported;
 	}
-	tell_exit(x, t, &n, tgid);
-	if (bury(tgid, e, n.start, true))
+	if (x)
+		tell_exit(x, t, &n, tgid);
+	if (bury(tgid, e, n.start, true) && x)
 		bpf_ringbuf_submit(x, wakeup(n.flags & FLAG_ROOT));
-	else
+	else if (x)
 		bpf_ringbuf_discard(x, BPF_RB_NO_WAKEUP);
-	return;
-unreported:
-	lost();
-	bury(tgid, e, n.start, true);
 }
 
 /*

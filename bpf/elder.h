@@ -52,24 +52,20 @@ static __always_inline struct entry *carry(struct task_struct *leader, u32 tgid,
 	/* Protected only, for the elder's daemon: our daemon protects its own. */
 	if (n.session ? !session_of(n.session) : !(n.flags & FLAG_OWNER))
 		return NULL;
-	/* Counted first: its death may come right after the insert. */
-	chain_count_cold(n.session, JOINED);
-	if (place(tgid, &n))
-		chain_count_cold(n.session, LEFT);
+	join(tgid, &n);
 	return entered(tgid, start);
 }
 
 /* Move a process that was carried before an exec in the elder opened a session for it. */
 static __always_inline bool carry_again(u32 tgid, u64 start, struct entry *e)
 {
-	struct identity id = { .start = start, .tgid = tgid };
 	void *old = elder_entry(tgid, start);
 	u64 from = e->session, to;
 
 	if (!old)
 		return false;
 	to = *(u64 *)(old + elder_layout.session);
-	if (to == from || !session_of(to) || !move(&id, e, from, to))
+	if (to == from || !session_of(to) || move(tgid, start, from, to) <= 0)
 		return false;
 	set_flags(e, *(u32 *)(old + elder_layout.flags));
 	return true;

@@ -68,14 +68,15 @@ static __always_inline u64 wakeup(bool urgent)
 	return BPF_RB_NO_WAKEUP;
 }
 
-#define reserve(type) ((type *)bpf_ringbuf_reserve(&events, sizeof(type), 0))
-
-/* The ring had no room for an event. Its number is used up, so the gap is visible. */
-static __always_inline void lost(void)
+/* The ring has no room for an event. Its number is used up, so the gap is visible. */
+static __always_inline void *lost(void)
 {
 	count(COUNT_SEQ);
 	count(COUNT_LOST);
+	return NULL;
 }
+
+#define reserve(type) ((type *)(bpf_ringbuf_reserve(&events, sizeof(type), 0) ?: lost()))
 
 /*
  * Has it not run yet? Its fork hook may be about to enter it, and an entry that is there
@@ -114,10 +115,8 @@ __noinline int emit_session(u64 session, u32 state, u32 cause)
 {
 	struct event_session *e = reserve(struct event_session);
 
-	if (!e) {
-		lost();
+	if (!e)
 		return 0;
-	}
 	header(&e->h, EVENT_SESSION, 0, 0, session, 0);
 	e->state = state;
 	e->cause = cause;
@@ -130,10 +129,8 @@ static __always_inline void emit_birth(struct task_struct *t, u32 tgid, const st
 {
 	struct event_birth *e = reserve(struct event_birth);
 
-	if (!e) {
-		lost();
+	if (!e)
 		return;
-	}
 	header_at(&e->h, time, EVENT_BIRTH, tgid, n->start, n->session, n->flags);
 	e->creator = (struct identity){ .start = n->creator.start, .tgid = n->creator.tgid };
 	identify(&e->parent, t->real_parent->group_leader);

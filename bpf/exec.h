@@ -87,9 +87,11 @@ static __always_inline void emit_exec(struct task_struct *t, struct linux_binprm
 /* Kill or stop the current process, if its session demands that. */
 static __always_inline void obey(struct entry *e, u64 session)
 {
-	if (condemned(session))
+	u32 demand = demanded(session);
+
+	if (demand & CONDEMNED)
 		kill_current(e);
-	else if (paused(session))
+	else if (demand & PAUSED)
 		stop_current(e);
 }
 

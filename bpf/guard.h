@@ -79,10 +79,8 @@ static __always_inline void report_crossing(const struct entry *e, u32 tgid, u64
 		return;
 	}
 	x = reserve(struct event_crossing);
-	if (!x) {
-		lost();
+	if (!x)
 		return;
-	}
 	header_at(&x->h, now, EVENT_CROSSING, tgid, e->start, id, e->flags);
 	identify(&x->to, to->group_leader);
 	other = entered(x->to.tgid, x->to.start);

@@ -324,10 +324,6 @@ struct bpf_dynptr {
 	u64 __opaque[2];
 } __attribute__((aligned(8)));
 
-struct bpf_iter_num {
-	u64 __opaque[1];
-} __attribute__((aligned(8)));
-
 enum {
 	BPF_TASK_ITER_ALL_PROCS,
 	BPF_TASK_ITER_ALL_THREADS,

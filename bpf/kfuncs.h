@@ -19,8 +19,13 @@ extern void *bpf_rdonly_cast(const void *obj, u32 btf_id) __ksym __weak;
 extern void bpf_rcu_read_lock(void) __ksym __weak;
 extern void bpf_rcu_read_unlock(void) __ksym __weak;
 
-extern int bpf_iter_num_new(struct bpf_iter_num *it, int start, int end) __ksym __weak;
-extern int *bpf_iter_num_next(struct bpf_iter_num *it) __ksym __weak;
-extern void bpf_iter_num_destroy(struct bpf_iter_num *it) __ksym __weak;
+/* Destroyed however the loop ends. The destructor is named once more so that its type is known. */
+#define for_each_task(t, in, which)                                                         \
+	for (struct bpf_iter_task it __attribute__((cleanup(bpf_iter_task_destroy))),       \
+	     *iter = (bpf_iter_task_new(&it, in, which), (void)bpf_iter_task_destroy, &it); \
+	     (t = bpf_iter_task_next(iter));)
+
+/* Needs RCU. */
+#define for_each_process(t) for_each_task(t, NULL, BPF_TASK_ITER_ALL_PROCS)
 
 #endif

@@ -35,10 +35,8 @@ static __always_inline void emit_listener(u16 type, u64 socket, const struct lis
 {
 	struct event_listen *e = reserve(struct event_listen);
 
-	if (!e) {
-		lost();
+	if (!e)
 		return;
-	}
 	header(&e->h, type, l->process.tgid, l->process.start, l->session, 0);
 	e->socket = socket;
 	e->listener = *l;
@@ -47,17 +45,11 @@ static __always_inline void emit_listener(u16 type, u64 socket, const struct lis
 
 __noinline bool within_limit(u64 id, u64 now)
 {
-	struct session *top = NULL;
+	struct session *s, *top = NULL;
 	u64 window = now >> LISTEN_WINDOW_BITS;
 
-	for (int i = 0; i < MAX_DEPTH; i++) {
-		struct session *s = session_of(id);
-
-		if (!s)
-			break;
+	for_each_counted(id, s)
 		top = s;
-		id = s->parent;
-	}
 	if (!top)
 		return true;
 	if (READ_ONCE(top->listen_window) != window) {

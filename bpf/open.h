@@ -13,40 +13,37 @@
  * Enter a living process outside a fork, or add flags to its entry. It may be exiting
  * right now: the exit hook sees the entry, or this sees the exit; that one counts it.
  */
-static __always_inline struct entry *enter(struct task_struct *t, const struct entry *n)
+static __always_inline long enter(struct task_struct *t, u32 flags)
 {
 	u32 tgid = t->tgid;
-	struct entry *e = entered(tgid, n->start);
+	struct entry n = {
+		.start = t->start_boottime,
+		.since = bpf_ktime_get_boot_ns(),
+		.flags = flags,
+	};
+	struct entry *e = entered(tgid, n.start);
 
-	if (!e) {
-		if (place(tgid, n))
-			return NULL;
-		e = bpf_map_lookup_elem(&processes, &tgid);
-		if (!e)
-			return NULL;
+	if (e) {
+		set_flags(e, flags);
 	} else {
-		set_flags(e, n->flags);
+		find_exe(&n.exe, t);
+		if (place(tgid, &n))
+			return -ESRCH;
 	}
-	if (!t->signal->live.counter) {
-		forget(tgid, n->start);
-		arm(1); /* a pass in between took it for a root that lives */
-		return NULL;
-	}
-	return e;
+	if (t->signal->live.counter)
+		return 0;
+	forget(tgid, n.start);
+	arm(1); /* a pass in between took it for a root that lives */
+	return -ESRCH;
 }
 
 static __always_inline u32 depth_of(u64 id)
 {
+	struct session *s;
 	u32 depth = 0;
 
-	for (int i = 0; i < MAX_DEPTH; i++) {
-		struct session *s = session_of(id);
-
-		if (!s)
-			break;
+	for_each_counted(id, s)
 		depth++;
-		id = s->parent;
-	}
 	return depth;
 }
 
@@ -83,12 +80,8 @@ static __always_inline long enter_root(struct task_struct *t, struct session *s,
 		}
 	} else {
 		find_exe(&n.exe, t);
-		/* Counted first: its death may come right after the insert. */
-		chain_count_cold(id, JOINED);
-		if (place(tgid, &n)) {
-			chain_count_cold(id, LEFT);
+		if (join(tgid, &n))
 			return -ESRCH;
-		}
 		/* It may have forked in between: then the session stands, and ends. */
 		if (!t->signal->live.counter && forget(tgid, n.start) && !READ_ONCE(s->forks))
 			return -ESRCH;
@@ -101,9 +94,8 @@ static __always_inline long enter_root(struct task_struct *t, struct session *s,
  * Make a member the root of a session that is not nested: the end of its previous
  * session does not affect it any more.
  */
-static __always_inline long hand_over(struct task_struct *t, struct session *s, u64 id, u64 from)
+static __always_inline long hand_over(struct task_struct *t, u64 id, u64 from)
 {
-	struct identity self = { .start = t->start_boottime, .tgid = t->tgid };
 	u32 tgid = t->tgid;
 	struct entry *e = entered(tgid, t->start_boottime);
 	struct entry n;
@@ -112,7 +104,7 @@ static __always_inline long hand_over(struct task_struct *t, struct session *s, 
 		return -EPERM;
 	if (is_root(from, tgid, t->start_boottime))
 		return -EBUSY;
-	if (!move(&self, e, from, id))
+	if (move(tgid, t->start_boottime, from, id) <= 0)
 		return -ESRCH;
 	set_flags(e, FLAG_ROOT);
 	n = *e;
@@ -145,13 +137,15 @@ static __always_inline bool nest(u64 parent)
 	return false;
 }
 
-static __always_inline long create_in(struct verb_args *a, struct task_struct *root, u32 slot)
+/* kept: instead of a->flags, for the verifier. */
+static __always_inline long create_in(struct verb_args *a, struct task_struct *root, u32 slot,
+				      bool kept)
 {
 	u64 id = slot | ((a->random & 0x3fffffff) ?: 1) << 32;
 	struct session *s = bpf_map_lookup_elem(&sessions, &slot);
 	struct ctl *c = bpf_map_lookup_elem(&session_ctl, &slot);
 	struct entry *e = entered(root->tgid, root->start_boottime);
-	u64 parent = e && !(a->flags & SESSION_KEPT) ? e->session : 0;
+	u64 parent = e && !kept ? e->session : 0;
 	long err;
 
 	if (!s || !c)
@@ -189,8 +183,7 @@ static __always_inline long create_in(struct verb_args *a, struct task_struct *r
 		c->id = 0;
 		return -ESRCH;
 	}
-	err = a->flags & SESSION_KEPT ? hand_over(root, s, id, a->from) :
-					enter_root(root, s, id, a->evidence);
+	err = kept ? hand_over(root, id, a->from) : enter_root(root, s, id, a->evidence);
 	if (err) {
 		unnest(parent);
 		s->id = 0;
@@ -236,6 +229,12 @@ static __always_inline void dismiss(u32 uid)
 		__sync_fetch_and_add(n, 1);
 }
 
+static __always_inline struct agent *agent_of(struct task_struct *t, char comm[COMM_LEN])
+{
+	bpf_probe_read_kernel_str(comm, COMM_LEN, t->comm);
+	return bpf_map_lookup_elem(&agents, comm);
+}
+
 /*
  * The session is named comm until user space gives it the name from its rule. g is NULL
  * for a process that was put into a container.
@@ -272,18 +271,28 @@ static __always_inline void open_for(struct task_struct *t, u64 from, struct age
 	a->uid = uid;
 	a->evidence = joined ? SOURCE_JOIN : SOURCE_RULE;
 	__builtin_memcpy(a->name, comm, COMM_LEN);
-	if (create_in(a, t, slot)) {
+	if (create_in(a, t, slot, false)) {
 		give_back(slot);
 		dismiss(uid);
 		count(COUNT_AGENT_REFUSED);
 	}
 }
 
-static __always_inline struct agent *agent_of(struct task_struct *t, char comm[COMM_LEN])
+#ifndef BASELINE
+/* Global, so that the verifier checks it once, and not for each way to it. */
+__noinline int open_current(u64 from, bool named, bool joined)
 {
-	bpf_probe_read_kernel_str(comm, COMM_LEN, t->comm);
-	return bpf_map_lookup_elem(&agents, comm);
+	struct task_struct *t = plain(bpf_get_current_task_btf());
+	char comm[COMM_LEN] = {};
+	struct agent *g = agent_of(t, comm);
+
+	open_for(t->group_leader, from, named ? g : NULL, joined, comm);
+	return 0;
 }
+#define open_here(t, from, g, joined) open_current(from, g, joined)
+#else
+#define open_here(t, from, g, joined) open_for(t->group_leader, from, g, joined, comm)
+#endif
 
 /* Has the process become what a rule may want a session for? */
 static __always_inline bool opens(struct task_struct *t, u32 looks, char comm[COMM_LEN])
@@ -352,7 +361,7 @@ static __always_inline void on_agent(struct task_struct *t)
 	    (!g || !(g->flags & AGENT_NESTS) || condemned(in) ||
 	     (is_root(in, t->tgid, e->start) && home_of(in) == in)))
 		return;
-	open_for(t->group_leader, in, g, joined && !in, comm);
+	open_here(t, in, g, joined && !in);
 	if (barred(g, in))
 		refuse_agent(entered(t->tgid, t->group_leader->start_boottime));
 }

@@ -48,7 +48,7 @@ static __always_inline bool take_stop(struct entry *e)
 static __always_inline bool stopped_late(struct entry *e)
 {
 	note_stop(e);
-	return !paused(READ_ONCE(e->session)) && take_stop(e);
+	return !(demanded(READ_ONCE(e->session)) & PAUSED) && take_stop(e);
 }
 
 /* Stop the current process, a member of a paused session. */

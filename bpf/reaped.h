@@ -34,10 +34,8 @@ static __always_inline bool reaped(const struct identity *id, struct entry *e)
 	drop(id->tgid, e);
 	let_go(id);
 	x = reserve(struct event_reaped);
-	if (!x) {
-		lost();
+	if (!x)
 		return true;
-	}
 	header(&x->h, EVENT_REAPED, id->tgid, id->start, session, 0);
 	bpf_ringbuf_submit(x, wakeup(false));
 	return true;

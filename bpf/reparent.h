@@ -26,6 +26,7 @@ static __always_inline void on_attach(struct task_struct *child)
 {
 	u32 tgid = current_tgid();
 	struct entry *c, *e;
+	u32 demand;
 	u64 session;
 
 	c = attaching_entry(tgid);
@@ -34,15 +35,12 @@ static __always_inline void on_attach(struct task_struct *child)
 	/* The child has no cgroup yet; CLONE_INTO_CGROUP shows in a snapshot. */
 	if (enter_child(c, tgid, child, current_cgroup(), &session))
 		return;
-	if (!condemned(session)) {
-		if (paused(session))
-			arm(1);
-		return;
-	}
-	e = entered(child->tgid, child->start_boottime);
+	demand = demanded(session);
+	e = demand & CONDEMNED ? entered(child->tgid, child->start_boottime) : NULL;
 	if (e)
 		set_flags(e, FLAG_UNKILLED);
-	arm(1);
+	if (demand)
+		arm(1);
 }
 
 /* The whole group is dead and torn down, and its parent is about to be notified. */
@@ -81,10 +79,8 @@ static __always_inline void on_reparent(struct task_struct *t, struct task_struc
 	if (!father || !e || !e->session)
 		return;
 	r = reserve(struct event_reparent);
-	if (!r) {
-		lost();
+	if (!r)
 		return;
-	}
 	header(&r->h, EVENT_REPARENT, tgid, start, e->session, e->flags);
 	identify(&r->from, father->group_leader);
 	identify(&r->to, t->real_parent->group_leader);

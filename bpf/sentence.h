@@ -5,7 +5,7 @@
  * own: any number of passes may run at once, and a pass that was cut short is finished
  * by the next.
  *
- * Complete together with doomed() in birth.h: a child is linked into the task list
+ * Complete together with on_fork() in birth.h: a child is linked into the task list
  * behind its creator before it is entered. The pass reaches the creator, and brings the
  * state up to date, before it reaches the child. A child that is not entered by then
  * reads that state when it is.
@@ -40,7 +40,7 @@ __noinline int continue_member(struct task_struct *t __arg_trusted, struct pass 
 		return 0;
 	if (!tell_sent(t, signal_process(t, SIGCONT), p))
 		set_flags(e, FLAG_STOPPED);
-	if (paused(READ_ONCE(e->session)))
+	if (demanded(READ_ONCE(e->session)) & PAUSED)
 		arm(1);
 	return 0;
 }
@@ -114,7 +114,6 @@ static __always_inline void visit(struct task_struct *t, struct pass *p)
 /* Needs RCU and process context. */
 static __always_inline void pass_all(struct pass *p)
 {
-	struct bpf_iter_task it;
 	struct task_struct *t;
 	bool more = false, cut = false;
 	u64 again = 0;
@@ -123,8 +122,7 @@ static __always_inline void pass_all(struct pass *p)
 	p->now_boot = bpf_ktime_get_boot_ns();
 	p->turn = p->now;
 	p->last = p->most ? p->now + p->most : 0;
-	bpf_iter_task_new(&it, NULL, BPF_TASK_ITER_ALL_PROCS);
-	while ((t = bpf_iter_task_next(&it))) {
+	for_each_process(t) {
 		p->visited++;
 		visit(t, p);
 		if (p->limit && p->sent >= p->limit + p->stops) {
@@ -136,7 +134,6 @@ static __always_inline void pass_all(struct pass *p)
 			break;
 		}
 	}
-	bpf_iter_task_destroy(&it);
 	if (cut || !more)
 		WRITE_ONCE(control.cut, cut);
 	if (cut)

@@ -30,6 +30,19 @@ static __always_inline struct ctl *ctl_of(u64 id)
 	return c && id && c->id == id ? c : NULL;
 }
 
+/*
+ * The session and those that it is nested in, the innermost first, while their records are
+ * there. Functions with such a loop are global: the verifier checks them once for each program,
+ * and not at each call with every state that can precede it.
+ */
+#define for_each_around(id, s, c)                                                  \
+	for (int i = 0; i < MAX_DEPTH && (s = session_of(id)) && (c = ctl_of(id)); \
+	     i++, id = s->parent)
+
+/* The same without the decisions about them. */
+#define for_each_counted(id, s) \
+	for (int i = 0; i < MAX_DEPTH && (s = session_of(id)); i++, id = s->parent)
+
 static __always_inline bool is_root(u64 id, u32 tgid, u64 start)
 {
 	struct session *s = session_of(id);
@@ -37,10 +50,12 @@ static __always_inline bool is_root(u64 id, u32 tgid, u64 start)
 	return s && s->root.tgid == tgid && s->root.start == start;
 }
 
-/* Its members are killed. An empty session has none, unless a birth was missed. */
+/* In these states its members are killed. An empty session has none, unless a birth was missed. */
+#define KILLS (1 << STATE_CONDEMNED | 1 << STATE_EMPTY)
+
 static __always_inline bool kills(u32 state)
 {
-	return state == STATE_CONDEMNED || state == STATE_EMPTY;
+	return 1 << state & KILLS;
 }
 
 /* Bring *when forward to t; 0 is "never". False: other CPUs changed it at each try. */
@@ -113,22 +128,13 @@ static __always_inline void session_count(struct session *s, struct change by)
 		s->emptied = bpf_ktime_get_boot_ns();
 }
 
-/*
- * Count on the whole chain. Functions like this are global: the verifier checks them
- * once for each program, and not at each call with every state that can precede it.
- */
+/* Count on the whole chain. */
 __noinline int count_chain(u64 id, int forks, int held, int live, int dying)
 {
-	struct change by = { forks, held, live, dying };
+	struct session *s;
 
-	for (int i = 0; i < MAX_DEPTH; i++) {
-		struct session *s = session_of(id);
-
-		if (!s)
-			break;
-		session_count(s, by);
-		id = s->parent;
-	}
+	for_each_counted(id, s)
+		session_count(s, (struct change){ forks, held, live, dying });
 	return 0;
 }
 
@@ -172,87 +178,63 @@ __noinline bool chain_has(u64 id, u64 wanted)
  */
 __noinline int count_apart(u64 id, u64 other, int by)
 {
-	for (int i = 0; i < MAX_DEPTH; i++) {
-		struct session *s = session_of(id);
+	struct session *s;
 
-		if (!s || chain_has(other, id))
+	for_each_counted(id, s) {
+		if (chain_has(other, id))
 			break;
 		session_count(s, (struct change){ .held = by, .live = by });
-		id = s->parent;
 	}
 	return 0;
 }
 
-static __always_inline bool is_condemned(u64 id, u64 *parent)
+/* What the session demands of its members, as bits: to die, to stop. */
+#define CONDEMNED 1
+#define PAUSED 2
+
+__noinline u32 chain_demands(u64 id)
+{
+	u64 states = 0, paused = 0;
+	struct session *s;
+	struct ctl *c;
+
+	for_each_around(id, s, c) {
+		states |= 1 << STATE(READ_ONCE(c->status));
+		paused |= READ_ONCE(c->paused);
+	}
+	return (states & KILLS ? CONDEMNED : 0) | (paused ? PAUSED : 0);
+}
+
+/* Is the session, or one that it is nested in, condemned or paused? Most are not nested. */
+static __always_inline u32 demanded(u64 id)
 {
 	struct session *s = session_of(id);
 	struct ctl *c = ctl_of(id);
 
-	*parent = 0;
 	if (!s || !c)
-		return false;
-	*parent = s->parent;
-	return kills(STATE(READ_ONCE(c->status)));
+		return 0;
+	if (s->parent)
+		return chain_demands(id);
+	return (kills(STATE(READ_ONCE(c->status))) ? CONDEMNED : 0) |
+	       (READ_ONCE(c->paused) ? PAUSED : 0);
 }
 
-__noinline bool chain_condemned(u64 id)
-{
-	for (int i = 0; i < MAX_DEPTH && id; i++)
-		if (is_condemned(id, &id))
-			return true;
-	return false;
-}
-
-/* Is the session, or one that it is nested in, condemned? */
 static __always_inline bool condemned(u64 id)
 {
-	u64 parent;
-
-	return is_condemned(id, &parent) || (parent && chain_condemned(parent));
-}
-
-static __always_inline bool is_paused(u64 id, u64 *parent)
-{
-	struct session *s = session_of(id);
-	struct ctl *c = ctl_of(id);
-
-	*parent = 0;
-	if (!s || !c)
-		return false;
-	*parent = s->parent;
-	return READ_ONCE(c->paused);
-}
-
-__noinline bool chain_paused(u64 id)
-{
-	for (int i = 0; i < MAX_DEPTH && id; i++)
-		if (is_paused(id, &id))
-			return true;
-	return false;
-}
-
-/* Is the session, or one that it is nested in, paused? */
-static __always_inline bool paused(u64 id)
-{
-	u64 parent;
-
-	return is_paused(id, &parent) || (parent && chain_paused(parent));
+	return demanded(id) & CONDEMNED;
 }
 
 /* Has the end of the session begun, or of one that it is nested in? */
 __noinline bool chain_ends(u64 id)
 {
-	for (int i = 0; i < MAX_DEPTH; i++) {
-		struct session *s = session_of(id);
-		struct ctl *c = ctl_of(id);
-		u32 state;
+	struct session *s;
+	struct ctl *c;
 
-		if (!s || !c)
-			break;
-		state = STATE(READ_ONCE(c->status));
+	for_each_around(id, s, c) {
+		u32 state = STATE(READ_ONCE(c->status));
+
 		if (state != STATE_ACTIVE && state != STATE_DISSOLVED)
 			return true;
-		id = s->parent;
 	}
 	return false;
 }
@@ -260,16 +242,12 @@ __noinline bool chain_ends(u64 id)
 /* The session itself, or the nearest around it that is not dissolved; 0: none. */
 __noinline u64 home_of(u64 id)
 {
-	for (int i = 0; i < MAX_DEPTH; i++) {
-		struct session *s = session_of(id);
-		struct ctl *c = ctl_of(id);
+	struct session *s;
+	struct ctl *c;
 
-		if (!s || !c)
-			return 0;
+	for_each_around(id, s, c)
 		if (STATE(READ_ONCE(c->status)) != STATE_DISSOLVED)
 			return id;
-		id = s->parent;
-	}
 	return 0;
 }
 
@@ -279,16 +257,12 @@ __noinline u64 home_of(u64 id)
  */
 __noinline u64 session_at(u64 id, u64 born)
 {
-	for (int i = 0; i < MAX_DEPTH; i++) {
-		struct session *s = session_of(id);
-		struct ctl *c = ctl_of(id);
+	struct session *s;
+	struct ctl *c;
 
-		if (!s || !c)
-			return 0;
+	for_each_around(id, s, c)
 		if (s->created < born || c->flags & SESSION_KEPT)
 			return id;
-		id = s->parent;
-	}
 	return 0;
 }
 
@@ -325,7 +299,7 @@ __noinline bool begin_end(u64 id, u32 cause, u64 grace)
 
 	if (!c)
 		return false;
-	if (chain_paused(id))
+	if (chain_demands(id) & PAUSED)
 		grace = 0;
 	state = grace ? STATE_ENDING : STATE_CONDEMNED;
 	old = READ_ONCE(c->status);

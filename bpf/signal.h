@@ -16,13 +16,11 @@
  */
 static __always_inline int signal_threads(struct task_struct *leader, int sig)
 {
-	struct bpf_iter_task it;
 	struct task_struct *t;
 	int err = -ESRCH;
 
 	bpf_rcu_read_lock();
-	bpf_iter_task_new(&it, leader, BPF_TASK_ITER_PROC_THREADS);
-	while ((t = bpf_iter_task_next(&it))) {
+	for_each_task(t, leader, BPF_TASK_ITER_PROC_THREADS) {
 		struct task_struct *ref;
 
 		if (t->flags & PF_EXITING)
@@ -35,7 +33,6 @@ static __always_inline int signal_threads(struct task_struct *leader, int sig)
 		if (!err)
 			break;
 	}
-	bpf_iter_task_destroy(&it);
 	bpf_rcu_read_unlock();
 	return err;
 }

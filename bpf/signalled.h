@@ -125,10 +125,8 @@ static __always_inline void report_stop(u16 type, u32 tgid, const struct entry *
 		return;
 	}
 	e = reserve(struct event_stop);
-	if (!e) {
-		lost();
+	if (!e)
 		return;
-	}
 	header(&e->h, type, tgid, to->start, to->session, to->flags);
 	e->sent = *s;
 	bpf_ringbuf_submit(e, wakeup(false));
@@ -173,7 +171,7 @@ static __attribute__((noinline)) int signalled(u64 *ctx, int sig, struct task_st
 	if (!to->session && !(to->flags & FLAG_OWNER && is_one_of(sig, ASKS)))
 		return 0;
 	/* It may have taken away a SIGSTOP before that stopped the process. */
-	undoes = sig == SIGCONT && paused(to->session);
+	undoes = sig == SIGCONT && demanded(to->session) & PAUSED;
 	if (sig == SIGCONT && !undoes && !(t->signal->flags & SIGNAL_CLD_MASK))
 		return 0;
 	if (sig != SIGCONT && handler_of(t, sig)) {

@@ -6,30 +6,16 @@
 #include "sentence.h"
 #include "verbs.h"
 
-/* The named process if it lives: a thread group leader, not a kernel thread. */
-static __always_inline struct task_struct *find(const struct identity *id)
-{
-	struct task_struct *t = bpf_task_from_pid(id->tgid);
-
-	if (!t)
-		return NULL;
-	if (!is_named(t, id)) {
-		bpf_task_release(t);
-		return NULL;
-	}
-	return t;
-}
-
-/* Carry out the verb for the named process. */
+/* Carry out the verb for the named process, if it lives. */
 static __always_inline long found(struct verb_args *a, const struct identity *id,
 				  long (*each)(struct verb_args *a, struct task_struct *t))
 {
-	struct task_struct *t = find(id);
+	struct task_struct *t = bpf_task_from_pid(id->tgid);
 	long err;
 
 	if (!t)
 		return -ESRCH;
-	err = each(a, plain(t));
+	err = is_named(t, id) ? each(a, plain(t)) : -ESRCH;
 	bpf_task_release(t);
 	return err;
 }
@@ -85,17 +71,14 @@ struct met {
 static __always_inline struct met meet_all(u64 id)
 {
 	struct met met = {};
-	struct bpf_iter_task it;
 	struct task_struct *t;
 
-	bpf_iter_task_new(&it, NULL, BPF_TASK_ITER_ALL_PROCS);
-	while ((t = bpf_iter_task_next(&it))) {
+	for_each_process(t) {
 		u32 is = is_member(t->tgid, t->start_boottime, id);
 
 		met.members += is & MEMBER;
 		met.counting += is & COUNTING;
 	}
-	bpf_iter_task_destroy(&it);
 	return met;
 }
 
@@ -133,6 +116,19 @@ static long reconcile_death(struct bpf_map *map, u32 *tgid, struct entry *e, u32
 	return 0;
 }
 
+/* Let a global function have the process: it takes only one that is held. */
+static __always_inline int held(struct task_struct *t, int (*each)(struct task_struct *t))
+{
+	struct task_struct *ref = bpf_task_acquire(t);
+	int n;
+
+	if (!ref)
+		return 0;
+	n = each(ref);
+	bpf_task_release(ref);
+	return n;
+}
+
 /* Global, so that the verifier checks it once: otherwise 6.12 gives up. */
 __noinline int reconcile_one(struct task_struct *t __arg_trusted)
 {
@@ -141,27 +137,13 @@ __noinline int reconcile_one(struct task_struct *t __arg_trusted)
 
 static __always_inline void reconcile(struct verb_args *a)
 {
-	u32 added = 0, removed = 0, failed = 0;
-	struct bpf_iter_task it;
 	struct task_struct *t;
-	int n;
+	u32 removed = 0;
 
-	bpf_iter_task_new(&it, NULL, BPF_TASK_ITER_ALL_PROCS);
-	while ((t = bpf_iter_task_next(&it))) {
-		struct task_struct *ref = bpf_task_acquire(t);
-
-		if (!ref)
-			continue;
-		n = reconcile_one(ref);
-		added += n > 0;
-		failed += n < 0;
-		bpf_task_release(ref);
-	}
-	bpf_iter_task_destroy(&it);
+	for_each_process(t)
+		tally(a, held(t, reconcile_one));
 	bpf_for_each_map_elem(&processes, reconcile_death, &removed, 0);
-	a->added = added;
 	a->removed = removed;
-	a->failed = failed;
 }
 
 /* Global, as reconcile_one is. */
@@ -179,19 +161,10 @@ __noinline int adopt_one(struct task_struct *t __arg_trusted)
  */
 static __always_inline void adopt_all(struct verb_args *a)
 {
-	struct bpf_iter_task it;
 	struct task_struct *t;
 
-	bpf_iter_task_new(&it, NULL, BPF_TASK_ITER_ALL_PROCS);
-	while ((t = bpf_iter_task_next(&it))) {
-		struct task_struct *ref = bpf_task_acquire(t);
-
-		if (!ref)
-			continue;
-		tally(a, adopt_one(ref));
-		bpf_task_release(ref);
-	}
-	bpf_iter_task_destroy(&it);
+	for_each_process(t)
+		tally(a, held(t, adopt_one));
 }
 
 /*
@@ -201,20 +174,16 @@ static __always_inline void adopt_all(struct verb_args *a)
 static __always_inline void follow_all(struct verb_args *a)
 {
 	u64 from = a->from, to = a->session;
-	struct bpf_iter_task it;
 	struct task_struct *t;
 
-	bpf_iter_task_new(&it, NULL, BPF_TASK_ITER_ALL_PROCS);
-	while ((t = bpf_iter_task_next(&it)))
+	for_each_process(t)
 		tally(a, follow_member(t->tgid, t->start_boottime, from, to));
-	bpf_iter_task_destroy(&it);
 }
 
 static __always_inline long dissolve(struct verb_args *a)
 {
 	u64 from = a->session, to;
 	struct ctl *c = ctl_of(from);
-	struct bpf_iter_task it;
 	struct task_struct *t;
 
 	if (!c)
@@ -222,25 +191,18 @@ static __always_inline long dissolve(struct verb_args *a)
 	if (begin_dissolve(from, c))
 		return -EBUSY;
 	to = home_of(from);
-	bpf_iter_task_new(&it, NULL, BPF_TASK_ITER_ALL_PROCS);
-	while ((t = bpf_iter_task_next(&it)))
+	for_each_process(t)
 		tally(a, let_member_go(t->tgid, t->start_boottime, from, to));
-	bpf_iter_task_destroy(&it);
 	return 0;
 }
 
 /* Enter every living process that the elder has. */
 static __always_inline void carry_all(struct verb_args *a)
 {
-	struct bpf_iter_task it;
 	struct task_struct *t;
-	u32 added = 0;
 
-	bpf_iter_task_new(&it, NULL, BPF_TASK_ITER_ALL_PROCS);
-	while ((t = bpf_iter_task_next(&it)))
-		added += carry_task(plain(t));
-	bpf_iter_task_destroy(&it);
-	a->added = added;
+	for_each_process(t)
+		a->added += carry_task(plain(t));
 }
 
 #endif

@@ -30,15 +30,8 @@ static __always_inline bool is_named(struct task_struct *t, const struct identit
 /* The owner is entered before its session: the root's first child may meet both. */
 static __always_inline long enter_owner(struct verb_args *a, struct task_struct *t)
 {
-	struct entry n = {
-		.start = t->start_boottime,
-		.since = bpf_ktime_get_boot_ns(),
-		.flags = FLAG_OWNER,
-	};
-
-	find_exe(&n.exe, t);
-	a->owner.start = n.start;
-	return enter(t, &n) ? 0 : -ESRCH;
+	a->owner.start = t->start_boottime;
+	return enter(t, FLAG_OWNER);
 }
 
 static __always_inline long create(struct verb_args *a, struct task_struct *root)
@@ -48,7 +41,7 @@ static __always_inline long create(struct verb_args *a, struct task_struct *root
 
 	if (!take_slot(&slot))
 		return -ENOSPC;
-	err = create_in(a, root, slot);
+	err = create_in(a, root, slot, a->flags & SESSION_KEPT);
 	if (err)
 		give_back(slot);
 	return err;
@@ -149,10 +142,7 @@ static __always_inline void hand_over_dead(struct session *s, u64 id)
 	bpf_for_each_map_elem(&processes, hand_dead, &h, 0);
 }
 #else
-/* User space has handed them over one by one, see hand_one(). */
-static __always_inline void hand_over_dead(struct session *s, u64 id)
-{
-}
+#define hand_over_dead(s, id) ((void)0) /* user space has, one by one: see hand_one() */
 #endif
 
 /*
@@ -223,17 +213,11 @@ static __always_inline long runs(struct verb_args *a, struct task_struct *t)
 
 static __always_inline long protect(struct verb_args *a, struct task_struct *t)
 {
-	struct entry n = {
-		.start = t->start_boottime,
-		.since = bpf_ktime_get_boot_ns(),
-		.flags = FLAG_PROTECTED,
-	};
-	struct entry *e = entered(t->tgid, n.start);
+	struct entry *e = entered(t->tgid, t->start_boottime);
 
 	if (e && e->session)
 		return -EPERM; /* not a member: its session could not be ended */
-	find_exe(&n.exe, t);
-	return enter(t, &n) ? 0 : -ESRCH;
+	return enter(t, FLAG_PROTECTED);
 }
 
 /*
@@ -261,7 +245,7 @@ static __always_inline long admits(u64 id)
 {
 	if (!id || home_of(id) != id)
 		return -ENOENT;
-	return chain_condemned(id) ? -EBUSY : 0;
+	return chain_demands(id) & CONDEMNED ? -EBUSY : 0;
 }
 
 /*
@@ -270,7 +254,6 @@ static __always_inline long admits(u64 id)
  */
 __noinline int repair(u32 tgid, u64 start)
 {
-	struct identity id = { .start = start, .tgid = tgid };
 	struct entry *e = entered(tgid, start), *by;
 	u64 from, to = 0;
 
@@ -282,7 +265,7 @@ __noinline int repair(u32 tgid, u64 start)
 	by = entered(e->creator.tgid, e->creator.start);
 	if (by)
 		to = home_of(by->session);
-	if (!move(&id, e, from, to))
+	if (move(tgid, start, from, to) <= 0)
 		return 0;
 	count(COUNT_NO_SESSION);
 	return 1;
@@ -393,17 +376,14 @@ static __always_inline int adopt_child(struct verb_args *a, struct task_struct *
  */
 __noinline int follow_member(u32 tgid, u64 start, u64 from, u64 to)
 {
-	struct identity id = { .start = start, .tgid = tgid };
 	struct entry *e = entered(tgid, start), *c;
 
-	if (!e || e->session != from)
+	if (!e)
 		return 0;
 	c = entered(e->creator.tgid, e->creator.start);
-	if (!c || c->session != to || chain_condemned(to))
+	if (!c || c->session != to || chain_demands(to) & CONDEMNED)
 		return 0;
-	if (move(&id, e, from, to))
-		return 1;
-	return e->start == start && e->session == from ? -1 : 0;
+	return move(tgid, start, from, to);
 }
 
 /* Note what a walk did about one process. */
@@ -425,7 +405,7 @@ static __always_inline long move_one(struct verb_args *a)
 		return -ESRCH;
 	if (is_root(a->from, a->root.tgid, a->root.start))
 		return -EPERM;
-	return move(&a->root, e, a->from, a->session) ? 0 : -ESRCH;
+	return move(a->root.tgid, a->root.start, a->from, a->session) > 0 ? 0 : -ESRCH;
 }
 
 /*
@@ -450,16 +430,12 @@ static __always_inline long begin_dissolve(u64 id, struct ctl *c)
 /* Move a member of a session that is being dissolved; 1 if moved. Global, as is_member. */
 __noinline int let_member_go(u32 tgid, u64 start, u64 from, u64 to)
 {
-	struct identity id = { .start = start, .tgid = tgid };
 	struct entry *e = entered(tgid, start);
+	int moved = move(tgid, start, from, to);
 
-	if (!e || e->session != from)
-		return 0;
-	if (!move(&id, e, from, to))
-		return e->start == start && e->session == from ? -1 : 0;
-	if (!is_root(to, tgid, start))
+	if (e && moved > 0 && !is_root(to, tgid, start))
 		clear_flags(e, FLAG_ROOT);
-	return 1;
+	return moved;
 }
 
 /* Enter a living process that the elder has. */

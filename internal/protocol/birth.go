@@ -70,7 +70,7 @@ func (x *run) birthCount() {
 	x.c.at = birthFollow
 }
 
-// birthFollow is the second look at the creator's session in enter_child(), and follow().
+// birthFollow is the second look at the creator's session in enter_child(), and move().
 func (x *run) birthFollow() {
 	c, k := x.c, x.side()
 	now := k.entries[c.by].session
@@ -83,11 +83,11 @@ func (x *run) birthFollow() {
 	}
 }
 
-// birthDoomed is doomed() and kill_newborn() of birth.h, or the end of on_attach().
+// birthDoomed is the look at the states in on_fork(), and kill_newborn() of birth.h, or the end of on_attach().
 func (x *run) birthDoomed() {
 	c, s, k := x.c, x.s, x.side()
 	i := s.entered(k, c.child)
-	if c.ret == birthDoomed && c.moved { // follow()
+	if c.ret == birthDoomed && c.moved { // it followed
 		c.session = c.to
 	}
 	doomed := s.condemned(k, c.session)

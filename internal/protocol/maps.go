@@ -109,12 +109,12 @@ func (s *State) within(k *side, id, wanted uint8) bool {
 	return id == wanted
 }
 
-// condemned is chain_condemned() of session.h.
+// condemned is chain_demands() of session.h.
 func (s *State) condemned(k *side, id uint8) bool {
 	return k.some(id, func(p *session) bool { return p.state.kills() })
 }
 
-// paused is paused() of pause.h: the session, or one around it, is.
+// paused is the same: the session, or one around it, is.
 func (s *State) paused(k *side, id uint8) bool {
 	return k.some(id, func(p *session) bool { return p.paused })
 }

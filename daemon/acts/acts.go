@@ -83,13 +83,17 @@ func (a *Acts) End(t *Target, o *Order) (spared map[tracer.SessionID]error, err 
 		err = o.Accept()
 	}
 	if err == nil {
+		var before []tracer.SessionID
 		for i := range due {
 			if o.Grace >= 0 {
 				due[i].Grace = o.Grace
 			}
 			if due[i].State == tracer.StateActive && due[i].Grace > 0 && o.Halt == nil {
-				a.o.Holdings.CollectBefore(due[i].ID)
+				before = append(before, due[i].ID)
 			}
+		}
+		if len(before) > 0 {
+			a.o.Holdings.CollectBefore(before...)
 		}
 		err = a.holds(t, o.Plan)
 	}

@@ -131,8 +131,14 @@ func (h *Holdings) look(before Held, output string, family map[tracer.SessionID]
 	if output == "" {
 		return a
 	}
-	left, err := members(h.o.Kernel, family)
+	all, err := walk(h.o.Kernel, 0, nil)
 	if err == nil {
+		var left []tracer.Identity
+		for _, u := range all {
+			if family[u.session] {
+				left = append(left, u.process)
+			}
+		}
 		a.writers, err = h.reader.Writers(ctx, output, left)
 	}
 	if err != nil {

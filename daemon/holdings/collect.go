@@ -5,7 +5,8 @@ package holdings
 import (
 	"cmp"
 	"context"
-	"errors"
+	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -27,13 +28,14 @@ func (h *Holdings) ask(id tracer.SessionID) {
 	system.Offer(h.ending, id) // many end at once: the result of the last look has to do
 }
 
-// CollectBefore reads what the members of a session hold before the first signal. The signal waits no longer for
-// it than Options.Before.
-func (h *Holdings) CollectBefore(id tracer.SessionID) {
-	limit, done := cmp.Or(h.o.Before, beforeSignal), make(chan struct{})
+// CollectBefore reads what the members of sessions hold before the first signal, which waits for each no longer than
+// Options.Before, and for all no longer than collectAside.
+func (h *Holdings) CollectBefore(ids ...tracer.SessionID) {
+	each, done := cmp.Or(h.o.Before, beforeSignal), make(chan struct{})
+	limit := max(each, min(each*time.Duration(len(ids)), collectAside))
 	go h.o.Registry.Guard(func() {
 		defer close(done)
-		h.collect(id, limit)
+		h.collect(limit, ids...)
 	})
 	select {
 	case <-done:
@@ -41,18 +43,27 @@ func (h *Holdings) CollectBefore(id tracer.SessionID) {
 	}
 }
 
-// collect reads what the members of a session hold now.
-func (h *Holdings) collect(id tracer.SessionID, limit time.Duration) {
+// collect reads what the members of sessions hold now, in one look.
+func (h *Holdings) collect(limit time.Duration, ids ...tracer.SessionID) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	began := h.o.Clock.Boottime()
-	ids, err := members(h.o.Kernel, map[tracer.SessionID]bool{id: true})
+	only := tracer.SessionID(0)
+	if len(ids) == 1 {
+		only = ids[0]
+	}
+	_, around := h.active()
+	all, err := walk(h.o.Kernel, only, nil)
 	if err != nil {
-		h.o.Log.Error().Err(err).Str(system.KeySession, id.String()).Msg("ports and locks not read")
+		h.o.Log.Error().Err(err).Str(system.KeySession, fmt.Sprint(ids)).Msg("ports and locks not read")
 		return
 	}
-	h.found(id, h.reader.Of(ctx, ids), began)
+	for id, its := range bySession(all, ids, around) {
+		h.found(id, h.reader.Of(ctx, slices.SortedFunc(maps.Keys(its), byPID)), began)
+	}
 }
+
+func byPID(a, b tracer.Identity) int { return cmp.Compare(a.PID, b.PID) }
 
 // found hands what a look at a session found to the registry's goroutine, as far as one receipt names it.
 func (h *Holdings) found(id tracer.SessionID, now Held, began uint64) {
@@ -63,19 +74,6 @@ func (h *Holdings) found(id tracer.SessionID, now Held, began uint64) {
 			h.Note(t.View, s, now, began)
 		}
 	})
-}
-
-// members names the live members of sessions, one in a nested session twice.
-func members(k registry.Kernel, sessions map[tracer.SessionID]bool) (ids []tracer.Identity, err error) {
-	for id := range sessions {
-		err = errors.Join(err, k.Snapshot(id, func(p *tracer.Process) error {
-			if !p.Dead && !p.Zombie {
-				ids = append(ids, p.Identity)
-			}
-			return nil
-		}))
-	}
-	return ids, err
 }
 
 // freed finds which ports are free now. Of those that no look found the kernel reports whether

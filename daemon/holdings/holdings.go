@@ -42,9 +42,9 @@ type Holdings struct {
 	work   system.PacedWork
 
 	newSession chan struct{} // ends the wait for one
-	// read is of Run: the CPU time that members had used when they were read. A member that has not used a CPU since
-	// holds what it held, so only the others are read.
-	read map[tracer.SessionID]map[tracer.Identity]uint64
+	// used is of Run: the CPU time of the members at the last pass, and spare at the one before. A member that has not
+	// used a CPU since holds what it held, so only the others are read.
+	used, spare []used
 
 	// These belong to the registry's goroutine.
 	sessions map[tracer.SessionID]*held // those that have not ended

@@ -5,6 +5,7 @@ package holdings
 import (
 	"context"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -49,7 +50,7 @@ func (h *Holdings) wait(ctx context.Context, rest <-chan time.Time, opened <-cha
 		case <-ctx.Done():
 			return false
 		case id := <-h.ending:
-			h.collect(id, collectAside)
+			h.collect(collectAside, id)
 		case <-opened:
 			return true
 		case <-rest:
@@ -62,30 +63,49 @@ func (h *Holdings) wait(ctx context.Context, rest <-chan time.Time, opened <-cha
 func (h *Holdings) pass(ctx context.Context) bool {
 	active, around := h.active()
 	if len(active) == 0 {
-		h.read = nil
+		h.used = nil
 		return false
 	}
-	now, err := h.cpuOf(active, around)
+	now, err := walk(h.o.Kernel, 0, h.spare[:0])
 	if err != nil {
 		h.o.Log.Error().Err(err).Msg("ports and locks not read")
 		return true
 	}
-	before := h.read
-	h.read = make(map[tracer.SessionID]map[tracer.Identity]uint64, len(active))
-	for _, id := range active {
-		select {
-		case ending := <-h.ending: // it does not wait for sessions that continue
-			h.collect(ending, collectAside)
-		default:
+	var stirred []tracer.SessionID
+	if !slices.Equal(h.used, now) { // mostly nothing has run
+		before, after := bySession(h.used, active, around), bySession(now, active, around)
+		again := make(map[tracer.Identity]bool)
+		for _, id := range active {
+			h.serve()
+			if ctx.Err() != nil {
+				return true
+			}
+			if !maps.Equal(before[id], after[id]) {
+				stirred = append(stirred, id)
+				h.reread(ctx, id, before[id], after[id], again)
+			}
 		}
-		if ctx.Err() != nil {
-			return true
+		for i := range now {
+			if again[now[i].process] {
+				now[i].cpu = unread
+			}
 		}
-		stirred := !maps.Equal(before[id], now[id])
-		h.read[id] = h.reread(ctx, id, before[id], now[id])
-		h.lookForClients(ctx, id, stirred)
+	}
+	h.used, h.spare = now, h.used
+	for _, id := range h.clientsDue(active, stirred) {
+		h.serve()
+		h.LookForClients(ctx, id)
 	}
 	return true
+}
+
+// serve lets a session that begins to end not wait for those that continue.
+func (h *Holdings) serve() {
+	select {
+	case ending := <-h.ending:
+		h.collect(collectAside, ending)
+	default:
+	}
 }
 
 // active lists the sessions that have not begun to end, and for each session the one around it.
@@ -106,42 +126,55 @@ func (h *Holdings) active() (ids []tracer.SessionID, around map[tracer.SessionID
 	return ids, around
 }
 
-// cpuOf returns the CPU time of the live members of each session, nested ones included: one
-// walk serves all sessions.
-func (h *Holdings) cpuOf(
-	active []tracer.SessionID,
-	around map[tracer.SessionID]tracer.SessionID,
-) (map[tracer.SessionID]map[tracer.Identity]uint64, error) {
-	now := make(map[tracer.SessionID]map[tracer.Identity]uint64, len(active))
-	for _, id := range active {
-		now[id] = make(map[tracer.Identity]uint64)
-	}
-	err := h.o.Kernel.Snapshot(0, func(p *tracer.Process) error {
-		if p.Dead || p.Zombie {
-			return nil
-		}
-		for id, depth := p.Session, 0; id != 0 && depth < registry.MaxDepth; id, depth = around[id], depth+1 {
-			if its := now[id]; its != nil {
-				its[p.Identity] = p.CPUTime
-			}
+// used is the CPU time that a member has used.
+type used struct {
+	process tracer.Identity
+	session tracer.SessionID
+	cpu     uint64
+}
+
+// unread is the CPU time of a member that has to be read again.
+const unread = math.MaxUint64
+
+// walk adds the live members of a session, or with 0 of all, to a list.
+func walk(k registry.Kernel, id tracer.SessionID, all []used) ([]used, error) {
+	err := k.Snapshot(id, func(p *tracer.Process) error {
+		if !p.Dead && !p.Zombie && p.Session != 0 {
+			all = append(all, used{p.Identity, p.Session, p.CPUTime})
 		}
 		return nil
 	})
-	return now, err
+	return all, err
 }
 
-// reread reads those members of a session that have used a CPU, and returns whose holdings are known
-// from now on. What could not be read, or kept, is read again.
-func (h *Holdings) reread(ctx context.Context, id tracer.SessionID, before,
-	now map[tracer.Identity]uint64) map[tracer.Identity]uint64 {
+// bySession sorts members by session; those of nested ones are in each around it.
+func bySession(
+	all []used, sessions []tracer.SessionID, around map[tracer.SessionID]tracer.SessionID,
+) map[tracer.SessionID]map[tracer.Identity]uint64 {
+	now := make(map[tracer.SessionID]map[tracer.Identity]uint64, len(sessions))
+	for _, id := range sessions {
+		now[id] = make(map[tracer.Identity]uint64)
+	}
+	for _, u := range all {
+		for id, depth := u.session, 0; id != 0 && depth < registry.MaxDepth; id, depth = around[id], depth+1 {
+			if its := now[id]; its != nil {
+				its[u.process] = u.cpu
+			}
+		}
+	}
+	return now
+}
+
+// reread reads those members of a session that have used a CPU, and notes those that have to be read again: what
+// they hold could not be read, or kept.
+func (h *Holdings) reread(
+	ctx context.Context, id tracer.SessionID, before, now map[tracer.Identity]uint64, again map[tracer.Identity]bool,
+) {
 	var stirred []tracer.Identity
 	for p, cpu := range now {
 		if was, known := before[p]; !known || was != cpu {
 			stirred = append(stirred, p)
 		}
-	}
-	if len(stirred) == 0 && len(now) == len(before) {
-		return before
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -166,14 +199,15 @@ func (h *Holdings) reread(ctx context.Context, id tracer.SessionID, before,
 	slices.SortFunc(held.Ports, ComparePorts)
 	if len(held.Unknown) > 0 {
 		for _, p := range stirred {
-			delete(now, p)
+			again[p] = true
 		}
 	}
 	h.found(id, held, began)
 	if looked = h.looked(id); len(looked.Ports) < len(held.Ports) || len(looked.Locks) < len(held.Locks) {
-		return nil // some of it may have had no room
+		for p := range now { // some of it may have had no room
+			again[p] = true
+		}
 	}
-	return now
 }
 
 // looked is what the last look at a session found.
@@ -206,20 +240,27 @@ func (h *Holdings) describe(v registry.View, s *registry.Session, d *document.Se
 	}
 }
 
-// lookForClients looks whether clients use the ports of a session whose members, as of a pass, have
-// used a CPU or not. A process that has not used one took no client.
-func (h *Holdings) lookForClients(ctx context.Context, id tracer.SessionID, stirred bool) {
-	due := false
+// clientsDue notes in which sessions members have used a CPU, and returns those in which it is time to look for
+// clients at the ports. A process that has not used a CPU took no client.
+func (h *Holdings) clientsDue(active, stirred []tracer.SessionID) (due []tracer.SessionID) {
+	now := h.o.Clock.Monotonic()
 	h.o.Registry.Do(func(t registry.Tx) {
-		if its := h.sessions[id]; its != nil {
-			its.use.stirred = its.use.stirred || stirred
-			due = (its.use.stirred || its.use.now) && (its.use.looked == 0 ||
-				h.o.Clock.Monotonic()-its.use.looked >= useEvery)
+		for _, id := range active {
+			s, its := t.Session(id), h.sessions[id]
+			if s == nil || its == nil {
+				continue
+			}
+			its.use.stirred = its.use.stirred || slices.Contains(stirred, id)
+			switch {
+			case !its.use.stirred && !its.use.now, its.use.looked != 0 && now-its.use.looked < useEvery:
+			case len(h.Held(t.View, s).Ports) == 0:
+				its.use.stirred, its.use.now = false, false
+			default:
+				due = append(due, id)
+			}
 		}
 	})
-	if due {
-		h.LookForClients(ctx, id)
-	}
+	return due
 }
 
 // LookForClients looks now whether clients use the ports of a session.

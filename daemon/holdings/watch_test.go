@@ -133,6 +133,21 @@ func TestLookTooLong(t *testing.T) {
 	})
 }
 
+// Where nothing has run, a pass costs the walk: no other work for each session.
+func TestQuietPass(t *testing.T) {
+	f := newFixture(t)
+	allocated := func(sessions uint32) float64 {
+		for pid := 4000000 + sessions; f.k.Proc(pid) == nil && pid > 4000000; pid-- {
+			f.registry.Session(pid, 1000)
+		}
+		walk := func() { require.NoError(t, f.k.Snapshot(0, func(*tracer.Process) error { return nil })) }
+		return testing.AllocsPerRun(10, func() { f.pass(t.Context()) }) - testing.AllocsPerRun(10, walk)
+	}
+	if one, many := allocated(1), allocated(30); many > one+15 {
+		t.Errorf("a pass allocates %v times with one session, %v times with 30", one, many)
+	}
+}
+
 // Without a session no walk is made; with a new one, one is made at once.
 func TestRun(t *testing.T) {
 	f := newFixture(t)

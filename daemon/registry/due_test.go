@@ -62,7 +62,7 @@ func TestQuiet(t *testing.T) {
 	}
 	periods("nothing happens after that", 10*system.LooksApart, 10)
 	k.Count("missed_births", 1)
-	periods("a miss", 1, 1)
+	periods("a miss, while nothing else happens", system.LooksApart, 1)
 	limits = WantEach
 	periods("a limit that only looks show", 5, 5)
 	limits = WantNone
@@ -74,7 +74,8 @@ func TestQuiet(t *testing.T) {
 	periods("a lifetime is over", 1, 1)
 }
 
-// Without a session few periods even read the kernel's counters; a new session is noticed in the next.
+// Few periods even read the kernel's counters without a session, or where nothing happens; a new session is
+// noticed in the next.
 func TestAwake(t *testing.T) { synctest.Test(t, testAwake) }
 
 func testAwake(t *testing.T) {
@@ -93,7 +94,8 @@ func testAwake(t *testing.T) {
 		t.Errorf("without a session: %d of %d periods", n, 1+10*system.LooksApart)
 	}
 	require.NoError(t, o.Update(func(Tx) { session(t, o, k, 100) }))
-	require.Equal(t, periods(20), 20)
+	require.Equal(t, periods(system.LooksAfter), system.LooksAfter)
+	require.Equal(t, periods(10*system.LooksApart), 10)
 }
 
 // counted counts how often the counters are read.

@@ -119,8 +119,7 @@ func (p *sampler) run(ctx context.Context) {
 const resyncPause = 100 * time.Millisecond
 
 // sample takes one look and hands it to the registry. Without a live session there is nothing to
-// look at, unless there is a cause. At the end of a period it only reads the kernel's counters, if
-// a look would show nothing.
+// look at, unless there is a cause: then the end of a period only brings the kernel's counters.
 func (p *sampler) sample(cause Cause, period bool) (*Resync, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -136,6 +135,10 @@ func (p *sampler) sample(cause Cause, period bool) (*Resync, error) {
 // look takes the look that done has the cause of.
 func (p *sampler) look(done *Resync, period bool) error {
 	r := p.registry
+	due := !period || done.Cause != CauseNone || p.due()
+	if !due && !p.asleep {
+		return nil // what the counters count begins with a birth, or an event
+	}
 	misses, err := r.o.Kernel.RecursionMisses()
 	if err != nil {
 		return fmt.Errorf("read recursion misses: %w", err)
@@ -163,7 +166,7 @@ func (p *sampler) look(done *Resync, period bool) error {
 			r.o.Log.Warn().Int(system.KeyAdded, n).Msg("the kernel skipped the exec of agents, sessions opened")
 		}
 	}
-	if period && done.Cause == CauseNone && !p.due() {
+	if !due && done.Cause == CauseNone {
 		return r.Update(func(Tx) { r.counted(misses, counters, skipped) })
 	}
 	infos, err := p.sessions(done.Cause)

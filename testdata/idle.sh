@@ -1,6 +1,6 @@
 #!/bin/bash
 # idle.sh OLD NEW PAIRS SECONDS: the CPU time of a daemon that has nothing to do, by the accounting of its
-# tasks, in per cent of one CPU: without a session, and with one that has 700 sleeping members. OLD and NEW
+# tasks, in per cent of one CPU: without a session, and with 30 that have 23 sleeping members each. OLD and NEW
 # take turns.
 set -euo pipefail
 old=$1 new=$2 pairs=$3 seconds=$4
@@ -22,22 +22,22 @@ trap 'clean; rm -rf "$dir"' EXIT
 used() { awk '{ s += $1 } END { printf "%.0f\n", s }' /proc/"$daemon"/task/*/schedstat; }
 
 measure() {
-	local members=$1 before after
+	local sessions=$1 before after i
 	"$lineage" daemon 2>"$dir/log" &
 	daemon=$!
 	for _ in $(seq 200); do
 		if "$lineage" ls >/dev/null 2>&1; then break; fi
 		sleep 0.1
 	done
-	if [ "$members" -gt 0 ]; then
+	for i in $(seq "$sessions"); do
 		# shellcheck disable=SC2016
-		"$lineage" run -q --name idle -- sh -c 'i=1; while [ $i -lt "$1" ]; do sleep 600 & i=$((i+1)); done; wait' sh "$members" &
-		run=$!
-		for _ in $(seq 600); do
-			if [ "$("$lineage" ls -o json 2>/dev/null | grep -o '"live": [0-9]*' | head -n 1)" = "\"live\": $members" ]; then break; fi
-			sleep 0.1
-		done
-	fi
+		"$lineage" run -q --name "idle-$i" -- sh -c 'for i in $(seq 22); do sleep 600 & done; wait' &
+		run="$run $!"
+	done
+	for _ in $(seq 600); do
+		if [ "$("$lineage" ls -o json 2>/dev/null | grep -c '"live": 23')" = "$sessions" ]; then break; fi
+		sleep 0.1
+	done
 	sleep 15 # what began is over
 	before=$(used)
 	sleep "$seconds"
@@ -46,13 +46,13 @@ measure() {
 	awk -v d=$((after - before)) -v s="$seconds" 'BEGIN { printf "%.4f\n", d / s / 1e7 }'
 }
 
-for members in 0 700; do
+for sessions in 0 30; do
 	for pair in $(seq "$pairs"); do
 		lineage=$old
-		a=$(measure $members)
+		a=$(measure $sessions)
 		lineage=$new
-		b=$(measure $members)
-		awk -v m=$members -v p="$pair" -v a="$a" -v b="$b" \
-			'BEGIN { printf "figure: %d members, pair %d: old %s %%, new %s %%, ratio %.3f\n", m, p, a, b, b / a }'
+		b=$(measure $sessions)
+		awk -v m=$sessions -v p="$pair" -v a="$a" -v b="$b" \
+			'BEGIN { printf "figure: %d sessions, pair %d: old %s %%, new %s %%, ratio %.3f\n", m, p, a, b, b / a }'
 	done
 done

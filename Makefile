@@ -66,7 +66,7 @@ HERE  := $(shell PATH='$(PATH)' go env GOARCH)
 EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null || date +%s))
 
 .PHONY: help all build man completion install uninstall deb rpm dist release image test-packages test-fleet bin/NOTICES $(ARCHS:%=bin/%/lineage) programs generate deps deps-lint deps-generate test test-unit test-race test-reverse cover test-brokers test-image \
-	test-install test-alerts test-systemd test-e2e test-export test-link crowd test-library coreutils test-agents test-recipes test-pictures test-e2e-long test-escapes vm test-kernels test-faults liveness leftovers escapes escapes-long compare compare-systemd \
+	test-install test-alerts test-systemd test-e2e test-export test-link crowd test-library coreutils test-agents test-recipes test-pictures test-e2e-long test-escapes vm test-kernels test-faults liveness leftovers escapes escapes-long compare compare-cost compare-systemd \
 	test-arm64 vm-arm64 lint docs docs-check demo site pictures fuzz fuzz-requests bench pairs idle fresh nightly bugs model simulate slices size size-update size-check clean fmt
 
 ## help: list the targets
@@ -501,6 +501,12 @@ bench: deps build programs
 	CGO_ENABLED=0 go build -o bin/bench ./internal/bench
 	$(PRIVATE) bin/bench -bench '$(BENCH)' $(if $(BENCH),,-page) > bin/bench.txt
 	$(if $(BENCH),cat bin/bench.txt)
+
+## compare-cost: go build and npm ci under nothing, lineage and execsnoop (20 min, root); writes BENCHMARKS.md
+compare-cost: build
+	@$(call install,bpftrace)
+	CGO_ENABLED=0 go build -o bin/bench ./internal/bench
+	$(PRIVATE) bin/bench -bench cost -page > bin/bench.txt
 
 ## idle: CPU time of a quiet daemon, in pairs with another binary: OLD=path, PAIRS=3, SECONDS=60 (PAIRS x 5 min, root)
 idle: build

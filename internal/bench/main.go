@@ -38,6 +38,7 @@ var parts = []part{
 	{"kill", kill, "Kill", "members", "ms"},
 	{"dead", dead, "Dead", "session", "ms"},
 	{"pass", pass, "Pass", "processes", "ms"},
+	{"cost", cost, "Cost", "command", "s"}, // it takes long: only by its name
 }
 
 func main() {
@@ -48,7 +49,7 @@ func main() {
 }
 
 func run() error {
-	only := flag.String("bench", "", "only the parts that this expression matches: hooks, signals, kill, dead, pass")
+	only := flag.String("bench", "", "only the parts that this expression matches: hooks, count, signals, kill, dead, pass, cost")
 	older := flag.String("old", "", "compare bin/lineage with this older binary, and nothing else")
 	pages := flag.Bool("page", false, "write the tables of what was measured into BENCHMARKS.md")
 	flag.Parse()
@@ -81,7 +82,7 @@ func run() error {
 		}
 	}
 	for _, p := range parts {
-		if !choose.MatchString(p.name) {
+		if !choose.MatchString(p.name) || p.name == "cost" && *only == "" {
 			continue
 		}
 		began := time.Now()

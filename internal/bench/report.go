@@ -73,7 +73,7 @@ func (r *report) took(name string, d time.Duration) {
 // table has a row for each value of the key in a benchmark's names, and columns by the other values: of
 // times in that unit, and of ratios. Names have _ for a blank.
 func (r *report) table(of, key, unit string) string {
-	per := map[string]float64{"ns": 1, "µs": 1e3, "ms": 1e6}[unit]
+	per := map[string]float64{"ns": 1, "µs": 1e3, "ms": 1e6, "s": 1e9}[unit]
 	var rows, heads []string
 	cells := map[string]string{}
 	for _, name := range r.names {

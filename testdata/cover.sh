@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 module=$(go list -m)
-elsewhere='^(cmd/lineage/(cli|ending|query|service|text)|tui/(panes|ink))$'
+elsewhere='^(cmd/lineage/(cli|ending|query|service|text)|tracer/takeover|tui/(panes|ink))$'
 failed=0
 while read -r package dir files; do
 	path=${package#"$module/"}

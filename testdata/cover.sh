@@ -1,7 +1,7 @@
 #!/bin/bash
 # cover.sh [PACKAGE…]: the part of each package's statements that its own tests reach, default of all
 # packages. It fails if a package of more than 300 lines has less than LEAST (60) percent, but
-# for those that the golden files of cmd/lineage and tui test.
+# for those that the golden files of cmd/lineage and tui test, or the tests of its helpers or of tracer.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

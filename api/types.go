@@ -266,6 +266,7 @@ type NewSession struct {
 	Adopt         bool   `json:"adopt,omitempty"`
 	GraceMS       *int64 `json:"grace_ms,omitempty"`        // absent: the policy's defaults.grace
 	OnRootExit    string `json:"on_root_exit,omitempty"`    // end (default), report, owner: it ends it, or its exit does
+	Spare         string `json:"spare,omitempty"`           // root: no other member may kill or stop the root, or the agent that its marks name
 	MaxProcesses  int    `json:"max_processes,omitempty"`   // end it above this many, zombies counted; 0: no limit
 	MaxLifetimeMS int64  `json:"max_lifetime_ms,omitempty"` // end it after this long; 0: no limit
 	MaxRSSBytes   int64  `json:"max_rss_bytes,omitempty"`   // end it above this much memory; 0: no limit

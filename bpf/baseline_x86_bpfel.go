@@ -195,7 +195,7 @@ type BaselineShared struct {
 	Cut         uint32
 	AdoptingUid uint32
 	Guard       uint32
-	Pad         uint32
+	Spares      uint32
 	Halt        struct {
 		_      structs.HostLayout
 		Since  uint64

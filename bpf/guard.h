@@ -5,6 +5,10 @@
  * leaves an outer one leaves that one first. Such a signal is recorded when it was sent,
  * and refused, where a program on security_task_kill loads, when the policy is enforced.
  *
+ * A session may also spare its root, and the agents that marks name: a signal that kills or
+ * stops one is recorded, or refused, if it comes from any other member of that session or of
+ * one inside.
+ *
  * Only a member that is certainly one is refused. Whatever is not known lets the signal
  * pass. Membership is read here and never changed.
  */
@@ -66,6 +70,31 @@ static __always_inline bool is_outside(struct task_struct *t, u64 guard)
 	return !e || !chain_has(e->session, guard);
 }
 
+static __always_inline bool is_spared(const struct entry *e, u64 id, u32 tgid)
+{
+	return e->flags & FLAG_SPARED || is_root(id, tgid, e->start);
+}
+
+/* Does the process's session spare it from the current process, a member? One look-up. */
+static __always_inline bool spared_from(const struct entry *by, u64 from, u32 tgid,
+					struct task_struct *t, u32 flag)
+{
+	struct entry *e = entered(t->tgid, t->group_leader->start_boottime);
+	struct ctl *c;
+	u64 id;
+
+	if (!e || e == by)
+		return false;
+	id = READ_ONCE(e->session);
+	c = ctl_of(id);
+	if (!c || !(c->flags & flag) || STATE(READ_ONCE(c->status)) == STATE_DISSOLVED)
+		return false;
+	if (!is_spared(e, id, t->tgid) || !chain_has(from, id))
+		return false;
+	/* The root of a session inside is no equal: any member can open one. */
+	return from != id || !is_spared(by, id, tgid);
+}
+
 static __always_inline void report_crossing(const struct entry *e, u32 tgid, u64 id, int sig,
 					    struct task_struct *to, bool refused)
 {
@@ -93,36 +122,42 @@ static __always_inline void report_crossing(const struct entry *e, u32 tgid, u64
 }
 
 /*
- * Does a signal of the current process leave its guarded session? Then it is reported.
- * Not inline, as signalled() is not. An exiting process sends no signal itself: it is its
- * child that asked for one at its parent's death.
+ * Does a signal of the current process leave its guarded session, or is its receiver spared?
+ * Then it is reported. mode: GUARD_REFUSES, or GUARD_ANY once it was sent. Not inline, as
+ * signalled() is not. An exiting process sends no signal itself: it is its child that asked
+ * for one at its parent's death.
  */
-static __attribute__((noinline)) int leaves(int sig, struct task_struct *to, bool refused)
+static __attribute__((noinline)) int crosses(int sig, struct task_struct *to, u32 mode)
 {
+	bool refuses = mode == GUARD_REFUSES;
 	struct task_struct *self = (void *)bpf_get_current_task();
 	u32 tgid = current_tgid();
 	struct entry *e = entered(tgid, current_start());
 	u64 id, guard;
 
 	to = plain(to);
-	if (!e)
+	if (!e || BPF_CORE_READ(self, flags) & PF_EXITING)
 		return 0;
 	id = READ_ONCE(e->session);
-	guard = guard_of(id);
-	if (!guard || BPF_CORE_READ(self, flags) & PF_EXITING || !is_outside(to, guard))
-		return 0;
-	report_crossing(e, tgid, id, sig, to, refused);
+	if (!READ_ONCE(control.spares) ||
+	    !spared_from(e, id, tgid, to, refuses ? SESSION_REFUSES : SESSION_SPARES)) {
+		guard = READ_ONCE(control.guard) & mode ? guard_of(id) : 0;
+		if (!guard || !is_outside(to, guard))
+			return 0;
+	}
+	report_crossing(e, tgid, id, sig, to, refuses);
 	return 1;
 }
 
-/* Is there any guarded session, and may the current process be a member? */
-static __always_inline bool may_be_guarded(u32 mode)
+/* Is there any session that guards or spares, and may the current process be a member? */
+static __always_inline bool may_cross(u32 mode)
 {
-	return READ_ONCE(control.guard) & mode && occupied(current_tgid());
+	return (READ_ONCE(control.guard) & mode || READ_ONCE(control.spares)) &&
+	       occupied(current_tgid());
 }
 
 /* Does the process handle the signal, other than a request to end, or ignore it? */
-static __always_inline bool spares(struct task_struct *t, int sig)
+static __always_inline bool shrugs_off(struct task_struct *t, int sig)
 {
 	u64 handler = handler_of(t, sig);
 
@@ -134,12 +169,12 @@ static __always_inline void on_sent(u64 *ctx, int sig, struct task_struct *t)
 {
 	u64 info = 0;
 
-	if (!may_be_guarded(GUARD_ANY) || spares(t, sig))
+	if (!may_cross(GUARD_ANY) || shrugs_off(t, sig))
 		return;
 	bpf_probe_read_kernel(&info, sizeof(info), ctx + 1);
 	/* Else the current process may be any. */
 	if (sender_of(info, sig, false) == SENDER_PROCESS)
-		leaves(sig, t, false);
+		crosses(sig, t, GUARD_ANY);
 }
 
 /*
@@ -151,11 +186,11 @@ static __always_inline int refuse_signal(u64 *ctx, struct task_struct *t, int si
 {
 	u64 cred = 1;
 
-	if (!may_be_guarded(GUARD_REFUSES) || sig <= 0 || sig == SIGCONT ||
-	    is_one_of(sig, NEVER_KILL) || spares(t, sig))
+	if (!may_cross(GUARD_REFUSES) || sig <= 0 || sig == SIGCONT ||
+	    is_one_of(sig, NEVER_KILL) || shrugs_off(t, sig))
 		return 0;
 	bpf_probe_read_kernel(&cred, sizeof(cred), ctx + 3);
-	return !cred && leaves(sig, t, true) ? -EPERM : 0;
+	return !cred && crosses(sig, t, GUARD_REFUSES) ? -EPERM : 0;
 }
 
 #endif

@@ -172,6 +172,8 @@ enum session_flags {
 	/* Its rule says whether it is guarded; without either, GUARD_ALL does. */
 	SESSION_GUARDED = 1 << 5,
 	SESSION_UNGUARDED = 1 << 6,
+	SESSION_SPARES = 1 << 7, /* its root and agents from its members, see guard.h */
+	SESSION_REFUSES = 1 << 8, /* and what would end them is refused, not only recorded */
 };
 
 /* The counts of a session. Hooks write them, user space never does. */
@@ -280,7 +282,7 @@ struct shared {
 	u32 cut; /* a pass inside a hook left out processes, and none was complete since */
 	u32 adopting_uid; /* only processes of this uid - 1 are being entered; 0: of any */
 	u32 guard; /* enum guard */
-	u32 pad;
+	u32 spares; /* a session with SESSION_SPARES has been here */
 	struct halt halt;
 };
 

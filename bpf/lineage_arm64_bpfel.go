@@ -385,7 +385,7 @@ type LineageShared struct {
 	Cut         uint32
 	AdoptingUid uint32
 	Guard       uint32
-	Pad         uint32
+	Spares      uint32
 	Halt        struct {
 		_      structs.HostLayout
 		Since  uint64

@@ -178,6 +178,7 @@ static __always_inline long create_in(struct verb_args *a, struct task_struct *r
 	s->id = id;
 	c->rule = a->rule;
 	c->over = c->nested = c->unentered = 0;
+	note_spares(c);
 	if (parent && !nest(parent)) {
 		s->id = 0;
 		c->id = 0;

@@ -43,6 +43,13 @@ static __always_inline struct ctl *ctl_of(u64 id)
 #define for_each_counted(id, s) \
 	for (int i = 0; i < MAX_DEPTH && (s = session_of(id)); i++, id = s->parent)
 
+/* Its root and agents are spared, from now on. */
+static __always_inline void note_spares(const struct ctl *c)
+{
+	if (c->flags & SESSION_SPARES)
+		WRITE_ONCE(control.spares, 1);
+}
+
 static __always_inline bool is_root(u64 id, u32 tgid, u64 start)
 {
 	struct session *s = session_of(id);

@@ -334,6 +334,7 @@ static __always_inline long set_terms(struct verb_args *a)
 	c->idle = a->idle;
 	c->rule = a->rule;
 	c->flags = a->flags | (c->flags & (SESSION_KEPT | SESSION_AGENT | SESSION_JOINED));
+	note_spares(c);
 	__builtin_memcpy(c->name, a->name, sizeof(c->name));
 	if (c->expires)
 		arm_boot(c->expires);

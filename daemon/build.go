@@ -74,7 +74,7 @@ func (h Host) build(p parts, o Options) *Service {
 		Ground: ground, Access: s.Access, Rules: r, SelfCheck: s.selfCheck, Recorder: s.Recorder, Tally: lines.Tally,
 		Version: o.Version, Ephemeral: o.Ephemeral != 0, Started: started, Start: s.start, Audit: p.audit,
 	},
-		r.Degraded, steward.Unrefused, steward.Unread, s.selfCheck.Degraded,
+		r.Degraded, func() []string { return steward.Unrefused(false) }, steward.Unread, s.selfCheck.Degraded,
 		status.Failing("audit records are being lost", p.audit.Err),
 		status.Failing("self_protect", func() error { return s.start.SelfProtectErr }),
 		s.Recorder.Degraded,

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 
 	"github.com/lineage-ebpf/lineage/bpf"
 	"github.com/lineage-ebpf/lineage/tracer/takeover"
@@ -46,6 +47,9 @@ func (t *Tracer) carrySessions(from *takeover.Programs) error {
 		}
 		if have.Id == s.Id {
 			return nil
+		}
+		if c.Flags&sessionSpares != 0 {
+			atomic.StoreUint32(&t.control.shared.Spares, 1)
 		}
 		c.Status = uint32(StateFree)
 		if err := errors.Join(ctl.Put(slot, c), sessions.Put(slot, s)); err != nil {

@@ -10,6 +10,18 @@ const (
 	GuardOff
 )
 
+// Spare is what happens to signals that kill or stop the root of a session, or a process that
+// [Tracer.SetCall] named as an agent in it, if another member of that session or of one inside
+// sends them.
+type Spare uint8
+
+// What may happen to them.
+const (
+	SpareNone   Spare = iota
+	SpareRecord       // each is an [EventCrossing]
+	SpareRefuse       // and it is refused, if [Features].RefusesSignals says so
+)
+
 // Guarding is which sessions are guarded.
 type Guarding struct {
 	All    bool // each one, unless its [SessionSpec] says otherwise, or it is a companion
@@ -29,7 +41,7 @@ func (s *SessionInfo) Guarded(all bool) bool {
 }
 
 // Crossing is a signal that kills or stops, from a member to a process outside of its guarded
-// session.
+// session, or to one that is spared.
 type Crossing struct {
 	Signal  uint8
 	Refused bool // it was not sent

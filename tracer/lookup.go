@@ -185,6 +185,9 @@ func (t *Tracer) slot(slot uint32) (SessionInfo, error) {
 	case c.Flags&sessionUnguarded != 0:
 		info.Guard = GuardOff
 	}
+	if c.Flags&sessionSpares != 0 {
+		info.Spare = SpareRecord + Spare(c.Flags&sessionRefuses/sessionRefuses)
+	}
 	info.setFromKernelName(string(name))
 	return info, nil
 }

@@ -298,6 +298,7 @@ type SessionSpec struct {
 	KeepOnRootExit bool
 	// Guard overrules [Guarding].All.
 	Guard Guard
+	Spare Spare
 	// Rule identifies the rule that asks for the session, 0 if none.
 	Rule uint32
 	// Adopted means that Root has been running for some time: its descendants are
@@ -346,6 +347,7 @@ type SessionInfo struct {
 
 	KeepOnRootExit bool  // as in [SessionSpec]
 	Guard          Guard // likewise; of a companion GuardOff
+	Spare          Spare
 
 	Kept  bool // its root was handed over from another session
 	Agent bool // an exec opened it

@@ -28,6 +28,8 @@ const (
 	sessionJoined
 	sessionGuarded
 	sessionUnguarded
+	sessionSpares
+	sessionRefuses
 )
 
 // run carries out one verb. The caller holds t.verbs.
@@ -137,7 +139,8 @@ func (s *SessionSpec) terms() (bpf.LineageVerbArgs, error) {
 		MaxRss:       s.MaxRSS,
 		Idle:         uint64(s.Idle),
 		Rule:         s.Rule,
-		Flags:        flag[uint32](s.KeepOnRootExit, sessionKeepOnRootExit),
+		Flags: flag[uint32](s.KeepOnRootExit, sessionKeepOnRootExit) |
+			flag[uint32](s.Spare != SpareNone, sessionSpares) | flag[uint32](s.Spare == SpareRefuse, sessionRefuses),
 	}
 	name := s.name()
 	if n := copy(args.Name[:], name); n != len(name) {

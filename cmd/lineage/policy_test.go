@@ -31,13 +31,14 @@ func TestPolicyCheckExpired(t *testing.T) {
 // A policy that refuses signals is worth a warning where the kernel cannot.
 func TestPolicyCheckSignals(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "policy.yaml")
-	for text, warned := range map[string]bool{"mode: enforce\nsignals: session\n": true, "signals: session\n": false, "mode: enforce\n": false} {
+	const ruled = "agents:\n  - {name: a, enabled: true, match: {comm: a}}\n"
+	for text, warned := range map[string]bool{"mode: enforce\nsignals: session\n": true, "mode: enforce\nspare: root\n" + ruled: true, "mode: enforce\nspare: root\n": false, "signals: session\n": false, "mode: enforce\n": false} {
 		require.NoError(t, os.WriteFile(file, []byte("version: 1\n"+text), 0o600))
 		for _, can := range []bool{false, true} {
 			w := newWorld(t, nil)
 			w.app.host.unrefused = func() bool { return !can }
 			code, _, stderr := w.run("policy", "check", file)
-			if code != 0 || strings.Contains(stderr, "policy check: signals that leave a session are only recorded: ") != (warned && !can) {
+			if code != 0 || strings.Contains(stderr, "policy check: signals that leave a session, or are sent to a spared process, are only recorded: ") != (warned && !can) {
 				t.Errorf("%q, %v: exit %d, %q", text, can, code, stderr)
 			}
 		}

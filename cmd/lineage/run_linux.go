@@ -21,7 +21,7 @@ func (a *app) runCommand(run func(context.Context, supervise.Options) int, conne
 	o := supervise.Options{}
 	onExit := cli.Choice{Value: supervise.OnExitEnd, Words: []string{supervise.OnExitEnd, supervise.OnExitReport}}
 	signals := cli.Choice{Value: "any", Words: []string{"any", "session"}}
-	leaks := cli.Choice{Words: []string{"fail"}}
+	leaks, spare := cli.Choice{Words: []string{"fail"}}, cli.Choice{Words: []string{"root"}}
 	cmd := &cobra.Command{
 		Use:   "run [flags] -- CMD [ARG...]",
 		Short: "Run a command in a new session, and end what it leaves behind",
@@ -70,7 +70,7 @@ limit ended the session.`,
 		if cmd.Flags().Changed("max-processes") && o.MaxProcesses < 1 {
 			return before("run: %w", cli.Invalid("--max-processes", o.MaxProcesses, "at least 1"))
 		}
-		o.Confine = signals.Value == "session"
+		o.Confine, o.Spare = signals.Value == "session", spare.Value
 		if o.OnExit, o.Leaks.Fail = onExit.Value, leaks.Value != ""; o.Leaks.Fail &&
 			o.OnExit == supervise.OnExitReport {
 			return before("run: --leaks and --on-exit report exclude each other")
@@ -101,6 +101,7 @@ limit ended the session.`,
 	f.StringVar(&o.User, "user", "", "run CMD as this `USER`, by name or uid")
 	f.Var(&onExit, "on-exit", "what to do with leftovers: `ACTION`, end or report")
 	f.Var(&signals, "signals", "which processes CMD and what it starts may signal: `SCOPE`, any or session")
+	f.Var(&spare, "spare", "which processes no other one of the session may kill or stop: `WHICH`, root (CMD and what its marks name)")
 	f.Var(&leaks, "leaks", "what a process means that CMD leaves: `ACTION`, fail")
 	f.DurationVar(&o.Leaks.After, "leaks-after", 200*time.Millisecond,
 		"how long after CMD's exit it has to be alive: `TIME`")

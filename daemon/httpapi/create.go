@@ -60,7 +60,7 @@ func (h *acting) postSession(w http.ResponseWriter, _ *http.Request, c access.Ca
 		Uint32(system.KeyUID, c.UID).Uint32(system.KeyPID, spec.Root.PID).
 		Msg("session created")
 	h.Access.Done(c, access.Create, d.ID)
-	d.Head, d.Token, d.Warnings = api.NewHead("session"), token, h.Steward.Unrefused()
+	d.Head, d.Token, d.Warnings = api.NewHead("session"), token, h.Steward.Unrefused(spec.Spare != tracer.SpareNone)
 	return reply(w, http.StatusCreated, d)
 }
 
@@ -92,6 +92,13 @@ func (h *acting) spec(req *api.NewSession, c access.Caller) (spec tracer.Session
 		if spec.Grace, err = graceOf(*req.GraceMS); err != nil {
 			return spec, err
 		}
+	}
+	switch req.Spare {
+	case "":
+	case "root":
+		spec.Spare = tracer.SpareRefuse
+	default:
+		return bad("invalid spare %q: must be root", req.Spare)
 	}
 	switch req.OnRootExit {
 	case "", "end":

@@ -185,5 +185,8 @@ func termsText(t policy.Terms) string {
 	if t.Guarded {
 		text += ", signals session"
 	}
+	if t.Spared {
+		text += ", spare root"
+	}
 	return text
 }

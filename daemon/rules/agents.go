@@ -205,6 +205,12 @@ func (s *Steward) terms(p *policy.Policy, list uint32, rule string, uid uint32) 
 	if t.Guarded {
 		spec.Guard = tracer.GuardOn
 	}
+	if t.Spared {
+		spec.Spare = tracer.SpareRecord
+		if p.Enforce() {
+			spec.Spare = tracer.SpareRefuse
+		}
+	}
 	if s.o.Rules.Enforced(uid) {
 		spec.MaxProcesses, spec.MaxLifetime, spec.MaxRSS, spec.Idle = t.MaxProcesses, t.MaxLifetime, t.MaxRSS, t.Idle
 		spec.KeepOnRootExit = t.Report

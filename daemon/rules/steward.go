@@ -258,9 +258,10 @@ func guarding(p *policy.Policy) tracer.Guarding {
 	return tracer.Guarding{All: all, Some: some, Refuse: p.Refuses()}
 }
 
-// Unrefused says that signals which the policy refuses are only recorded here, if so.
-func (s *Steward) Unrefused() []string {
-	if !s.o.Rules.Policy().Refuses() || s.o.Kernel.Features().RefusesSignals != tracer.RefuserNone {
+// Unrefused says that signals which the policy refuses, or a session that spares its root, are only
+// recorded here, if so.
+func (s *Steward) Unrefused(spares bool) []string {
+	if !spares && !s.o.Rules.Policy().Refuses() || s.o.Kernel.Features().RefusesSignals != tracer.RefuserNone {
 		return nil
 	}
 	return []string{policy.Unrefused}

@@ -63,7 +63,7 @@ func (r *Container) Opens() bool { return r.Session != "off" }
 // Agent is what the rule has in common with agent rules.
 func (r *Container) Agent() *Agent {
 	return &Agent{Name: r.Name, Enabled: r.Opens(), Grace: r.Grace, Idle: r.Idle,
-		OnRootExit: r.OnExit, placed: r.placed}
+		OnRootExit: r.OnExit, Spare: "none", placed: r.placed}
 }
 
 // Container returns the first rule that matches a container, nil if none does.

@@ -25,6 +25,7 @@ var samples = map[string]sample{
 	"version":      {"1", "2"},
 	"mode":         {"enforce", "enforced"},
 	"signals":      {"session", "sessions"},
+	"spare":        {"root", "foo"},
 	"redact":       {`['--pin=(\S+)']`, `['(']`},
 	"trace":        {"accept", "yes"},
 	"self_protect": {"true", "on"},
@@ -45,6 +46,7 @@ var samples = map[string]sample{
 	"agents[].max_rss":       {"16GiB", "16"},
 	"agents[].idle":          {"30m", "10ms"},
 	"agents[].signals":       {"any", "none"},
+	"agents[].spare":         {"none", "agent"},
 	"agents[].on_root_exit":  {"report", "keep"},
 
 	"containers[].name":            {"sandboxes", "all sandboxes"},

@@ -23,6 +23,7 @@ type Policy struct {
 	Version     int          `key:"version" min:"1" max:"1" need:"1" doc:"the policy format"`
 	Mode        string       `key:"mode" one:"observe|enforce" doc:"observe: what rules and limits would end is only reported; enforce: it is ended"`
 	Signals     string       `key:"signals" one:"any|session" doc:"session: a member may send signals that kill or stop only to its own session and those inside it; observe: others are recorded, enforce: they are refused"`
+	Spare       string       `key:"spare" one:"auto|none|root" doc:"root: a signal that kills or stops the root of an agent rule's session, or an agent that marks name in it, is recorded or refused likewise if another member sends it; auto: where signals is session"`
 	Defaults    Defaults     `key:"defaults" doc:"for every session, unless it is created with other values"`
 	Agents      []Agent      `key:"agents" doc:"which processes open a session of their own; the first that matches"`
 	Containers  []Container  `key:"containers" doc:"which containers, or commands that are put into running ones, open a session of their own; the first that matches"`
@@ -97,6 +98,7 @@ func Default() *Policy {
 		Version: 1,
 		Mode:    "observe",
 		Signals: "any",
+		Spare:   "auto",
 		Trace:   "ignore",
 		Defaults: Defaults{
 			Grace:   Duration(5 * time.Second),
@@ -142,17 +144,18 @@ func (p *Policy) AcceptsTrace() bool { return p.Trace == "accept" }
 func (p *Policy) Enforce() bool { return p.Mode == "enforce" }
 
 // Guards reports whether sessions are guarded, see the key signals: all for which no rule says
-// otherwise, and perhaps those of some rules.
+// otherwise, and perhaps those of some rules, or these spare some of their processes.
 func (p *Policy) Guards() (all, some bool) {
 	all = p.Signals == "session"
 	for _, r := range p.Openers() {
-		some = some || p.Terms(r).Guarded
+		t := p.Terms(r)
+		some = some || t.Guarded || t.Spared
 	}
 	return all, some
 }
 
 // Unrefused is what to tell an operator whose policy refuses signals, on a kernel that cannot.
-const Unrefused = `signals that leave a session are only recorded: this kernel takes no program that refuses them (lineage doctor); "lineage run --signals session" does, from Linux 6.12 on`
+const Unrefused = `signals that leave a session, or are sent to a spared process, are only recorded: this kernel takes no program that refuses them (lineage doctor); "lineage run --signals session" does, from Linux 6.12 on`
 
 // Refuses reports whether signals that leave a guarded session are to be refused.
 func (p *Policy) Refuses() bool {

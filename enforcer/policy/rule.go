@@ -51,6 +51,7 @@ type Agent struct {
 	MaxRSS       Size     `key:"max_rss" least:"1MiB" max:"1PiB" doc:"as in defaults"`
 	Idle         Duration `key:"idle" least:"1s" max:"87600h" doc:"as in defaults"`
 	Signals      string   `key:"signals" one:"any|session" doc:"as at the top of the file"`
+	Spare        string   `key:"spare" one:"auto|none|root" doc:"as at the top of the file"`
 	OnRootExit   string   `key:"on_root_exit" one:"end|report" doc:"what happens to the leftovers when the root exits; default end"`
 
 	placed
@@ -107,11 +108,13 @@ type Terms struct {
 	Idle         time.Duration
 	Report       bool // leave the leftovers of a root that exits
 	Guarded      bool // its members' signals stay inside
+	Spared       bool // its members do not end its root
 }
 
 // Terms returns those of an agent's sessions: what the rule sets, else the defaults.
 func (p *Policy) Terms(r *Agent) Terms {
 	d := &p.Defaults
+	signals, spare := cmp.Or(r.Signals, p.Signals), cmp.Or(r.Spare, p.Spare)
 	return Terms{
 		Grace:        given(p, r, "grace", r.Grace, d.Grace).Std(),
 		MaxLifetime:  given(p, r, "max_lifetime", r.MaxLifetime, d.MaxLifetime).Std(),
@@ -119,7 +122,8 @@ func (p *Policy) Terms(r *Agent) Terms {
 		MaxRSS:       uint64(given(p, r, "max_rss", r.MaxRSS, d.MaxRSS)),
 		Idle:         given(p, r, "idle", r.Idle, d.Idle).Std(),
 		Report:       r.OnRootExit == "report",
-		Guarded:      cmp.Or(r.Signals, p.Signals) == "session",
+		Guarded:      signals == "session",
+		Spared:       spare == "root" || spare == "auto" && signals == "session",
 	}
 }
 

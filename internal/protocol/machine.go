@@ -45,7 +45,7 @@ func (v Move) fair() bool {
 // enters: a hook begins.
 func (v Move) enters() bool {
 	switch v.action {
-	case fork, exec, execOther, exit, die, freeTask, pass:
+	case fork, strike, exec, execOther, exit, die, freeTask, pass:
 		return true
 	}
 	return false
@@ -214,6 +214,9 @@ func (m *Config) ofTask(s *State, t uint8, try func(Move)) {
 					try(Move{a, t, t})
 				}
 			}
+			if s.w.left[strike] > 0 && t != 1 {
+				try(Move{strike, t, 1}) // the root of the session that is there at the beginning
+			}
 			if s.w.left[dump] > 0 {
 				try(Move{dump, t, t})
 			}
@@ -342,6 +345,9 @@ func (x *run) take(v Move) bool {
 	case exit, die:
 		s.tasks[v.arg].stage = exiting
 		x.enter(exitHook, v.arg)
+	case strike:
+		x.start(v.cpu, strikeSender, s.w.ours, v.cpu)
+		x.c.child = v.arg
 	case dump:
 		s.tasks[v.arg].dumping = true
 	case reap:

@@ -67,4 +67,6 @@ const (
 	PlaceWaits
 	MarkSession
 	UndoneDue
+	SpareInside
+	SpareEqual
 )

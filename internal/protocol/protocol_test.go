@@ -78,6 +78,7 @@ var (
 	inner    = members(2, 2, 2, 2, bounds{fork: 0, exit: 0, create: 1, endPatient: 1, pause: 1, resume: 1})
 	stills   = members(2, 3, 3, 1, bounds{fork: 1, exit: 0, pause: 1, resume: 1, exec: 1}).with(level2)
 	passes   = members(2, 3, 3, 1, bounds{fork: 1, exit: 1, pause: 2, resume: 1, end: 1, wake: 1}).with(second)
+	spares   = members(2, 3, 2, 2, bounds{outsider: 1, fork: 0, exit: 1, create: 1, strike: 1}).with(two)
 	whole    = members(1, 3, 2, 3, bounds{outsider: 1, fork: 1, exit: 2, exec: 2, end: 1, takeOver: 1}).with(agents)
 )
 
@@ -87,7 +88,7 @@ func TestHolds(t *testing.T) {
 		"reuse": reuse, "again": again, "skips": skips, "creates": creates, "protects": protects, "silent": silent, "lossy": lossy, "takes": takes, "late": late, "room": room, "heirs": heirs, "twice": twice,
 		"halts": halts, "stalled": halts.with(func(m *Config) { m.Stall = true }), "nested": nested, "asked": asked, "handed": handed,
 		"pauses": pauses, "renewed": renewed, "nudged": nudged, "retried": retried, "dies": dies, "freed": freed, "stills": stills,
-		"unwaited": unwaited, "full": full, "let": let,
+		"unwaited": unwaited, "full": full, "let": let, "spares": spares,
 	} {
 		t.Run(name, func(t *testing.T) {
 			if f := holds(t, m, 1<<20); f.Cut {
@@ -212,6 +213,8 @@ var precautions = []struct {
 	{LastExec, 0, &heirs, "a take-over compares execs, not names"},
 	{PlaceReaps, 0, &reuse, "a birth counts the dead process that had its PID as reaped"},
 	{PlaceWaits, 0, &reuse, "it waits for the delete of what had its PID"},
+	{SpareInside, 0, &spares, "a session's root is spared from sessions inside too"},
+	{SpareEqual, 0, &spares, "the root of a session inside is not spared in the one around"},
 	{MarkSession, 0, &keeps, "a death marks the session that it reads"},
 	{UndoneDue, 0, &keeps, "a move that is undone makes a pass due"},
 }

@@ -302,6 +302,7 @@ const (
 	suspend
 	wake
 	heed
+	strike
 	skip
 	lose
 	hear
@@ -315,5 +316,5 @@ const (
 
 func (a action) String() string {
 	return [...]string{"fork", "outsider", "exec", "exit", "reap", "free", "die", "dump", "create", "end", "end with grace",
-		"keep", "dissolve", "settle", "release", "reconcile", "protect", "adopt", "follow", "defy", "exec plain", "exec other", "take over", "halt", "pause", "resume", "job control stops", "SIGCONT to", "SIGSTOP stops", "skip", "lose", "hear", "look", "pass", "later has come", "deadline", "step"}[a]
+		"keep", "dissolve", "settle", "release", "reconcile", "protect", "adopt", "follow", "defy", "exec plain", "exec other", "take over", "halt", "pause", "resume", "job control stops", "SIGCONT to", "SIGSTOP stops", "strikes", "skip", "lose", "hear", "look", "pass", "later has come", "deadline", "step"}[a]
 }

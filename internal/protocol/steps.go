@@ -97,6 +97,8 @@ const (
 	deadFound
 	takeOverHide
 	takeOverPublish
+	strikeSender
+	strikeReceiver
 	labels
 )
 

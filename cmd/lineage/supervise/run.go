@@ -48,6 +48,7 @@ type Options struct {
 	Leaks     LeakCheck      // not with OnExitReport
 	Report    string         // file for the receipt as JSON; "": none
 	Confine   bool           // the session's signals do not reach other processes
+	Spare     string         // root: no other member may kill or stop the root
 	Subreaper bool           // orphans of the session become ours, not PID 1's
 	Quiet     bool           // print nothing about leftovers that were ended
 	User      string         // that the command runs as; "": the caller
@@ -169,7 +170,7 @@ func (r *runner) run(ctx context.Context) (int, error) {
 	if err != nil {
 		return refused(err)
 	}
-	if !r.Quiet && !r.Confine && r.timed == nil {
+	if !r.Quiet && (!r.Confine || r.Spare != "") && r.timed == nil {
 		for _, w := range r.session.Warnings {
 			r.say("%s: %s", r.verb, w)
 		}
@@ -302,7 +303,7 @@ func unlessEnded[T any](
 
 func (r *runner) request(pid int) api.NewSession {
 	req := api.NewSession{
-		Root: api.Ref{PID: pid}, Name: r.Name, OnRootExit: r.OnExit,
+		Root: api.Ref{PID: pid}, Name: r.Name, OnRootExit: r.OnExit, Spare: r.Spare,
 		MaxLifetimeMS: r.MaxLifetime.Milliseconds(), IdleMS: r.Idle.Milliseconds(),
 		MaxProcesses: r.MaxProcesses, MaxRSSBytes: r.MaxRSS, TimeoutMS: r.timed.ms(),
 	}

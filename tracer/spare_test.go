@@ -1,0 +1,60 @@
+//go:build linux
+
+package tracer_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/internal/require"
+	"github.com/lineage-ebpf/lineage/tracer"
+	"golang.org/x/sys/unix"
+)
+
+// TestGuardSpares: a session's root, and what a mark names as an agent, are spared from the other
+// members and from sessions inside, and from nobody else.
+func TestGuardSpares(t *testing.T) { onEachSide(t, testGuardSpares) }
+
+func testGuardSpares(t *testing.T, tr *tracer.Tracer) {
+	for _, spare := range []tracer.Spare{tracer.SpareRecord, tracer.SpareRefuse} {
+		t.Run(fmt.Sprint(spare), func(t *testing.T) {
+			c := &crossings{t, tr, spare == tracer.SpareRefuse && tr.Features().RefusesSignals != tracer.RefuserNone}
+			const script = `trap : TERM USR1; sh -c 'trap : TERM; ` + obeys + `'; while :; do read x; done`
+			w, id := member(t, tr, script, tracer.SessionSpec{Spare: spare})
+			info, err := tr.Session(id)
+			require.NoError(t, err)
+			require.Equal(t, info.Spare, spare)
+			w.tell("echo pid $$")
+			inner := parse(t, strings.Fields(w.until("pid "))[1])
+			w.until("= ")
+			root := w.pid()
+			toRoot := fmt.Sprintf("kill -TERM %d", root)
+			c.after("its root", w, toRoot, true)
+			c.after("a signal that the root handles", w, fmt.Sprintf("kill -USR1 %d", root), false)
+			c.after("a stop", w, fmt.Sprintf("kill -STOP %d", root), true)
+			require.NoError(t, unix.Kill(int(root), unix.SIGCONT)) // by an outsider, as the next one
+			require.NoError(t, unix.Kill(int(root), unix.SIGTERM))
+			c.after("a process that is not spared", w, "sleep 100 & kill -KILL $!", false)
+			c.after("an outsider", w, fmt.Sprintf("kill -KILL %d", outsider(t, ":").pid()), false)
+			c.after("its parent, no agent yet", w, `sh -c 'kill -TERM $PPID'`, false)
+
+			hold := fifo(t)
+			w.tell(fmt.Sprintf("(read go <%s; %s) & echo pid $!", hold, toRoot))
+			child := parse(t, strings.Fields(w.until("pid "))[1])
+			w.until("= ")
+			nested, err := tr.Create(tracer.SessionSpec{Root: tracer.Identity{PID: child}, KeepOnRootExit: true, Spare: spare})
+			require.NoError(t, err)
+			inSession(t, tr, child, nested)
+			c.after("from the root of a session inside", w, fmt.Sprintf("echo >%s; wait %d", hold, child), true)
+
+			require.NoError(t, tr.SetCall(identify(t, tr, inner), 7, true))
+			c.after("an agent", w, `sh -c 'kill -TERM $PPID'`, true)
+			c.after("from an agent, to the root", w, toRoot, false)
+			c.after("from an agent, to itself", w, "kill -TERM $$", false)
+
+			require.NoError(t, tr.SetTerms(id, tracer.SessionSpec{KeepOnRootExit: true}))
+			c.after("a session that spares nobody", w, `sh -c 'kill -TERM $PPID'`, false)
+		})
+	}
+}

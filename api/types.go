@@ -152,6 +152,7 @@ type Evidence struct {
 type Process struct {
 	Head
 	Ref
+	PidfdInode    uint64       `json:"pidfd_inode,omitempty"`    // of a live one: PID:INODE names no other until the next boot, for kill of util-linux 2.42; absent before kernel 6.9
 	NSPID         int          `json:"ns_pid,omitempty"`         // in its own PID namespace, if that is another one
 	Session       string       `json:"session,omitempty"`        // the session that it belongs to
 	Creator       *Ref         `json:"creator,omitempty"`        // the process that forked it

@@ -40,6 +40,9 @@ func (f *Finder) Enrich(c access.Caller, ps ...*api.Process) {
 		}
 		full.Task, full.NSPID, full.Cgroup = string(rune(stat.State)), int(st.NSPID), f.o.Proc.Cgroup(pid)
 		full.Container = document.Container(f.o.Containers.Of(pid, nil))
+		if stat.State != 'Z' {
+			full.PidfdInode = f.o.Proc.Inode(pid)
+		}
 		sight := c.Sees(st.UIDs[1])
 		if sight == access.Whole {
 			full.Cwd = f.o.Proc.Link(pid, "cwd")

@@ -5,6 +5,7 @@ package lookup
 import (
 	"errors"
 	"fmt"
+	"os"
 	"testing"
 	"time"
 
@@ -13,10 +14,12 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"github.com/lineage-ebpf/lineage/tracer/procfs/procfstest"
 	"github.com/rs/zerolog"
+	"golang.org/x/sys/unix"
 )
 
 // shifting is a kernel in which a PID is reused: at each question the next process has
@@ -71,6 +74,31 @@ func TestPIDChangesHands(t *testing.T) {
 			t.Errorf("%s: of another process", name)
 		}
 	}
+}
+
+// TestInode: a live process has the inode of its pidfds where the kernel has one for each, and no other process has it.
+func TestInode(t *testing.T) {
+	k := kerneltest.New()
+	k.Add(uint32(os.Getpid()), 1, "lngtest-x")
+	fd, err := unix.PidfdOpen(os.Getpid(), 0)
+	require.NoError(t, err)
+	defer unix.Close(fd)
+	var of unix.Statfs_t
+	var st unix.Stat_t
+	require.NoError(t, errors.Join(unix.Fstatfs(fd, &of), unix.Fstat(fd, &st)))
+	if of.Type != unix.PID_FS_MAGIC { // before 6.9
+		st.Ino = 0
+	}
+	is := api.Process{Ref: document.Ref(k.Proc(uint32(os.Getpid())).Identity)}
+	was := is
+	was.StartNS--
+	for proc, want := range map[procfs.FS][2]uint64{"/proc": {st.Ino, 0}, procfs.FS(t.TempDir()): {}} {
+		f := New(Options{Ground: registry.Ground{Kernel: k, Proc: proc}, Containers: NewContainerFinder(proc, zerolog.Nop())})
+		live, other := is, was
+		f.Enrich(access.Caller{}, &live, &other)
+		require.Equal(t, [2]uint64{live.PidfdInode, other.PidfdInode}, want)
+	}
+	require.Equal(t, procfs.FS("/proc").Inode(1<<30), 0)
 }
 
 // A process that exits while it is read is not found, and the daemon has not failed.

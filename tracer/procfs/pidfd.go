@@ -22,6 +22,25 @@ func Exited(pidfd int) bool {
 	return err != nil || n != 0
 }
 
+// Inode is the inode number of the pidfds of a process of this host, 0 if it is not unique until the next boot (before
+// kernel 6.9). The process may be another one by now.
+func (fs FS) Inode(pid uint32) uint64 {
+	if fs != "/proc" {
+		return 0
+	}
+	fd, err := unix.PidfdOpen(int(pid), 0)
+	if err != nil {
+		return 0
+	}
+	defer unix.Close(fd)
+	var of unix.Statfs_t
+	var st unix.Stat_t
+	if unix.Fstatfs(fd, &of) != nil || of.Type != unix.PID_FS_MAGIC || unix.Fstat(fd, &st) != nil {
+		return 0
+	}
+	return st.Ino
+}
+
 // Nested reports whether the process of a pidfd is in another PID namespace than that of procfs. The kernel takes no
 // lock of the process for the answer, so it does not wait. Minimum kernel 5.5.
 func Nested(pidfd int) (bool, error) {

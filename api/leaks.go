@@ -1,9 +1,14 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
 )
 
 // Orphans are orphans, leftovers, zombies and delegated work, and what tool calls have started and
@@ -117,3 +122,64 @@ func (c *client) Orphans(ctx context.Context, session string) (*Orphans, error) 
 func (c *client) Leaks(ctx context.Context) (*Leaks, error) {
 	return fetch[Leaks](c, ctx, http.MethodGet, "/v1/leaks", nil, nil)
 }
+
+// Equal is live processes of one session with the same executed file, the same arguments except for numbers, and the
+// same nearest living creator.
+type Equal struct {
+	Head
+	Creator   *Process   `json:"creator,omitempty"` // absent: none lives
+	Processes []*Process `json:"processes"`         // at least two, the longest idle first; busy and rss_bytes include descendants
+	RSSBytes  uint64     `json:"rss_bytes"`         // of all of them
+}
+
+var digits = regexp.MustCompile(`[0-9]+`)
+
+// Equal groups the equal processes of a tree that has the dead ancestors, those with most memory first. A process
+// with unknown or truncated arguments is equal to no other.
+func (t *Tree) Equal() (all []Equal) {
+	sums, groups := make(map[Ref]*Process, len(t.Nodes)), make(map[string]*Equal)
+	for i := range t.Nodes {
+		sums[t.Nodes[i].Ref] = new(t.Nodes[i].Process)
+	}
+	for i := range t.Nodes {
+		n := &t.Nodes[i]
+		if n.State != StateLive {
+			continue
+		}
+		creator, steps := (*Process)(nil), 0
+		for a := n.creator(sums); a != nil && steps < len(sums); a = a.creator(sums) {
+			if steps++; creator == nil && a.State == StateLive {
+				creator = a
+			}
+			if a.RSSBytes += n.RSSBytes; n.Busy != nil && n.Busy.After(a.busy()) {
+				a.Busy = n.Busy
+			}
+		}
+		if n.Argv == nil || n.ArgvTruncated {
+			continue
+		}
+		argv := digits.ReplaceAllString(strings.Join(n.Argv, "\x00"), "0")
+		key := fmt.Sprintf("%v %q %s", cmp.Or(creator, &Process{}).Ref, n.Exe, argv)
+		g := cmp.Or(groups[key], &Equal{Creator: creator})
+		g.Processes, groups[key] = append(g.Processes, sums[n.Ref]), g
+	}
+	for _, g := range groups {
+		if len(g.Processes) > 1 {
+			for _, p := range g.Processes {
+				g.RSSBytes += p.RSSBytes
+			}
+			slices.SortFunc(g.Processes, func(a, b *Process) int {
+				return cmp.Or(a.busy().Compare(b.busy()), cmp.Compare(a.StartNS, b.StartNS))
+			})
+			all = append(all, *g)
+		}
+	}
+	slices.SortFunc(all, func(a, b Equal) int {
+		return cmp.Or(cmp.Compare(b.RSSBytes, a.RSSBytes), cmp.Compare(a.Processes[0].StartNS, b.Processes[0].StartNS))
+	})
+	return all
+}
+
+func (p *Process) creator(all map[Ref]*Process) *Process { return all[*cmp.Or(p.Creator, &Ref{})] }
+
+func (p *Process) busy() time.Time { return *cmp.Or(p.Busy, &time.Time{}) }

@@ -177,6 +177,7 @@ type Process struct {
 	Evidence      *Evidence    `json:"evidence,omitempty"`       // why it belongs to its session
 	Orphan        bool         `json:"orphan,omitempty"`         // its creator is dead
 	CPUSeconds    float64      `json:"cpu_seconds,omitempty"`    // user and system time
+	Busy          *time.Time   `json:"busy,omitempty"`           // in a tree, of a live one: since then it used less than 1 s of CPU
 	RSSBytes      uint64       `json:"rss_bytes,omitempty"`      // resident memory
 	Trace         *Trace       `json:"trace,omitempty"`          // claimed: where it is in a distributed trace; its own, or inherited from its creator
 	Calls         []Call       `json:"calls,omitempty"`          // claimed: the tool calls that were open when it, or the first of its ancestors that has any, was started. Of several it belongs to one, and which is unknown

@@ -72,6 +72,7 @@ type Node struct {
 	StatusKnown   bool   `json:",omitzero"` // an Exit event reported Status, Flags, CPUTime and MaxRSS
 	Status, Flags uint32 `json:",omitzero"`
 	CPUTime       uint64 `json:",omitzero"` // ns; of a live process at the last snapshot
+	Busy          uint64 `json:"-"`         // the snapshot, or its start, from which on it used less than [quiet]
 	MaxRSS        uint64 `json:",omitzero"` // bytes
 	RSS           uint64 `json:"-"`         // bytes at the last snapshot
 	// Load is how many CPUs it used between the last two snapshots, or since its start.
@@ -134,6 +135,8 @@ type node struct {
 	parentAt   uint64
 	exited     uint64
 	signalAt   uint64 // of the latest stop, or of what ended it
+	busy       uint64 // see Node.Busy
+	busyCPU    uint64 // cpuTime at busy
 
 	looks
 	maxRSS uint64
@@ -201,7 +204,7 @@ func (n *node) view() Node {
 		Looks: n.Looks,
 		Born:  n.id.Start, Exited: n.exited,
 		Reaped: n.reaped, StatusKnown: n.exit, Status: n.status, Flags: n.flags,
-		CPUTime: n.cpuTime, MaxRSS: n.maxRSS, RSS: n.rss, Load: float64(n.load),
+		CPUTime: n.cpuTime, Busy: max(n.busy, n.id.Start), MaxRSS: n.maxRSS, RSS: n.rss, Load: float64(n.load),
 		Reconciled: n.reconciled, Ghost: !n.known, Hops: n.hops,
 		Commands: n.commands(), Claim: n.claim, Container: n.container, Signal: n.signal,
 	}

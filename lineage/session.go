@@ -104,6 +104,9 @@ func (g *Graph) enroll(n *node) {
 // leastSpan (ns) is the least time between two snapshots that says how many CPUs were used.
 const leastSpan = 100e6
 
+// quiet (ns) is the CPU time that an idle process uses less than.
+const quiet = 1e9
+
 // measure notes what n used at a snapshot, of that time.
 func (g *Graph) measure(n *node, at, cpuTime, rss uint64) {
 	if s := n.enrolled; s != nil {
@@ -116,6 +119,9 @@ func (g *Graph) measure(n *node, at, cpuTime, rss uint64) {
 	}
 	if at >= since+leastSpan && cpuTime >= before {
 		n.load = float32(cpuTime-before) / float32(at-since)
+	}
+	if n.busy == 0 || cpuTime >= n.busyCPU+quiet {
+		n.busy, n.busyCPU = at, cpuTime
 	}
 	n.cpuTime, n.rss = cpuTime, rss
 }

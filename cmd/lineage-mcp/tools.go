@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,7 +33,7 @@ func newServer(d *daemon) *mcp.Server {
 		Annotations: reads,
 		Description: "List the live processes of this session: " +
 			"everything that this agent started and that is still running, " +
-			"and a sum for each tool call. Changes nothing.",
+			"and a sum for each tool call. Of equal processes only the one that is idle longest is listed. Changes nothing.",
 	}, listRunning)
 	add(s, d, &mcp.Tool{Name: "explain", Annotations: reads,
 		Description: "Explain who started a process, or who listens on a port or holds a file, through parents that are dead. Changes nothing."}, explain)
@@ -85,14 +86,32 @@ func listRunning(ctx context.Context, c api.Client, session string, _ nothing) (
 	for i := range left.Calls {
 		out.Calls = append(out.Calls, callOf(&left.Calls[i]))
 	}
-	for i := range tree.Nodes {
-		if n := &tree.Nodes[i]; n.State == api.StateLive {
-			x := processItem(&n.Process)
-			x.Call = display.CallNames(n.Calls)
-			out.Items = append(out.Items, x)
+	equal := make(map[api.Ref]string)
+	omitted := make(map[api.Ref]bool) // those equal to a listed one, with their descendants
+	for _, g := range tree.Equal() {
+		for _, p := range g.Processes {
+			omitted[p.Ref] = p != g.Processes[0]
 		}
+		equal[g.Processes[0].Ref] = fmt.Sprintf("one of %d equal ones, idle for %s: it may have a client",
+			len(g.Processes), display.Age(time.Since(*cmp.Or(g.Processes[0].Busy, &time.Time{}))))
 	}
-	out.note("session %s: %s", session, display.Count(len(out.Items), "live process", "live processes"))
+	live := 0
+	for i := range tree.Nodes { // a creator comes before what it started
+		n := &tree.Nodes[i]
+		if n.Creator != nil && omitted[*n.Creator] {
+			omitted[n.Ref] = true
+		}
+		if n.State != api.StateLive {
+			continue
+		}
+		if live++; omitted[n.Ref] {
+			continue
+		}
+		x := processItem(&n.Process)
+		x.Call, x.Why = display.CallNames(n.Calls), equal[n.Ref]
+		out.Items = append(out.Items, x)
+	}
+	out.note("session %s: %s", session, display.Count(live, "live process", "live processes"))
 	return out, nil
 }
 

@@ -204,6 +204,25 @@ func TestBounds(t *testing.T) {
 	}
 }
 
+// Of equal processes the one that is idle longest is listed, with their number, and without what the others started.
+func TestEqual(t *testing.T) {
+	var nodes []api.Node
+	for pid, creator := range map[int]int{40: 1, 60: 40, 61: 40, 62: 60, 63: 61} {
+		nodes = append(nodes, api.Node{Process: node(pid, "node", fmt.Sprint(pid/62, ".js"), fmt.Sprint(pid))})
+		p := &nodes[len(nodes)-1].Process
+		p.Creator, p.Busy = &api.Ref{PID: creator, StartNS: 9}, new(time.Now().Add(-time.Duration(pid)*time.Hour))
+	}
+	slices.SortFunc(nodes, func(a, b api.Node) int { return a.PID - b.PID })
+	nodes[0].Argv = []string{"codex"}
+	f := &apitest.Client{Has: apitest.Has{Sessions: []api.Session{{ID: "s"}}, Trees: map[string]*api.Tree{"s": {Nodes: nodes}}}}
+	out, err := listRunning(t.Context(), f, "s", nothing{})
+	text, doc := both(t, out, err)
+	if len(doc.Items) != 3 || doc.Items[1].Process != "61@9" || !strings.HasPrefix(doc.Items[1].Why, "one of 2 equal ones, idle for 2d13h") || doc.Items[2].Process != "63@9" {
+		t.Errorf("%+v", doc.Items)
+	}
+	require.Contains(t, text, "session s: 5 live processes\n")
+}
+
 // What runs is summed by call, and a call is ended by its id: with its agent, its plan, and in this session.
 func TestCalls(t *testing.T) {
 	call := func(id string) api.Call { return api.Call{ID: id, Tool: "Bash", Agent: &api.Ref{PID: 40, StartNS: 7}} }

@@ -21,7 +21,11 @@ gets fewer columns; a pipe always gets the same ones.
 --left lists live processes whose creator is dead (orphan) or whose session has
 lost its root (leftover), and dead ones that their parent has not waited for
 (zombie), and what members handed to daemons such as tmux or docker (delegated).
-"lineage end --left" ends leftovers.
+"lineage end --left" ends leftovers. With --equal it lists equal live processes,
+such as old servers of an agent that lives: same file, same arguments except for
+numbers, same nearest living creator. IDLE is since when they used less than 1s
+of CPU, shortest to longest, RSS the sum; both with descendants. An idle server
+may have a client. "lineage end PID --branch --dry-run" shows what would end.
 
 --calls lists what each tool call of an agent has left, and the CPUs that it
 uses. "a or b": of one of these, which were open at once.

@@ -124,6 +124,7 @@ func TestEmpty(t *testing.T) {
 		"history":            "lineage: no ended session is recorded",
 		"history --since 1h": "lineage: no ended session in this period",
 		"ls --left":          "lineage: no orphan, leftover or zombie",
+		"ls --left --equal":  "lineage: no equal processes",
 	} {
 		text := onTerminal(t, nothing(), 80, strings.Fields(line)...)
 		if !strings.Contains(text, want) || !strings.Contains(text, "sessions of other users are hidden; run with sudo") {
@@ -143,5 +144,22 @@ func TestEmpty(t *testing.T) {
 		if code, _, stderr := newWorld(t, nothing()).run(strings.Fields(line)...); code != 0 || stderr != "" {
 			t.Errorf("%s off a terminal: exit %d, %q", line, code, stderr)
 		}
+	}
+}
+
+// TestLsEqual: equal processes are one row, with what an end of one takes; no list of names invites to end all of them.
+func TestLsEqual(t *testing.T) {
+	f := newFake()
+	a, b := by(live(4130, "node", "mcp.js", "--port=3001"), 4121, 4121), by(live(4131, "node", "mcp.js", "--port=3002"), 4121, 4121)
+	a.Busy, b.Busy = at(-60), at(-7200)
+	tree := f.Has.Trees["k3x9q2"]
+	tree.Nodes = append(tree.Nodes, api.Node{Process: a}, api.Node{Process: b})
+	_, out, _ := newWorld(t, f).run("ls", "--left", "--equal", "build")
+	require.Equal(t, strings.Join(strings.Fields(out), " "),
+		"PID EQUAL SESSION CREATOR RSS IDLE COMMAND 4131 2 k3x9q2 4121 6.0M 1m0s to 2h0m node mcp.js --port=3002")
+	_, out, _ = newWorld(t, f).run("ls", "--left", "--equal", "-o", "jsonl")
+	require.Contains(t, out, `{"kind":"equal","creator":{"pid":4121`)
+	if _, out, _ = newWorld(t, f).run("ls", "--left", "--equal", "-o", "name"); out != "" {
+		t.Error(out)
 	}
 }

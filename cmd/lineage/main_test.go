@@ -260,6 +260,8 @@ func TestErrors(t *testing.T) {
 		{newFake(), "ls --columns id --json", 2, "ls: --columns is for lists with -o table or wide"},
 		{newFake(), "history old --columns id", 2, "history: --columns is for lists with -o table or wide"},
 		{newFake(), "ls --outside --columns why", 2, "ls: invalid --columns \"why\": must be some of pid,uid,rss,age,holds,command"},
+		{newFake(), "ls --equal", 2, "ls: --equal is for --left"},
+		{newFake(), "ls --calls --equal", 2, "ls: --equal is for --left"},
 		{newFake(), "ls --sort size", 2, `ls: invalid --sort "size": must be one of age, cpu, cpus, id, live, name, orphans, rss, state`},
 		{newFake(), "ls --state live", 2, `ls: invalid --state "live": must be one of active, paused, leftover, kept, ending, condemned, ended`},
 		{newFake(), "end --yes k3x", 3, "session k3x: not found"},

@@ -37,6 +37,15 @@ func (a *app) views() []lsView {
 				return query.Outside(ctx, c, a.host.orphans)
 			},
 		},
+		{
+			flag:    "equal",
+			usage:   "with --left: group equal live processes",
+			columns: text.EqualColumns,
+			list: func(ctx context.Context, c api.Client, sel *api.Selection) (*text.Listing, error) {
+				trees, err := query.Trees(ctx, c, sel, false)
+				return text.Equal(trees), err
+			},
+		},
 	}
 }
 
@@ -46,7 +55,9 @@ func chosenView(cmd *cobra.Command, views []lsView) (v *lsView, err error) {
 		switch {
 		case !views[i].chosen:
 			continue
-		case v != nil:
+		case views[i].flag == "equal" && (v == nil || v.flag != "left"):
+			return nil, cli.Usage("ls: --equal is for --left")
+		case v != nil && views[i].flag != "equal":
 			return nil, cli.Usage("ls: give only one of --%s and --%s", v.flag, views[i].flag)
 		}
 		v = &views[i]

@@ -19,7 +19,9 @@ func TestTree(t *testing.T) {
 		roots, nodes := e.Tree(rows, everyone{})
 		s = fmt.Sprint(roots)
 		for _, n := range nodes {
-			s += fmt.Sprint(" ", n.PID, n.Children)
+			if s += fmt.Sprint(" ", n.PID, n.Children); (n.Busy != nil) != (n.State == api.StateLive) {
+				t.Errorf("%d, %s: %v", n.PID, n.State, n.Busy)
+			}
 		}
 		return s
 	}

@@ -128,6 +128,35 @@ func parentText(o *api.Orphan) string {
 	return "-"
 }
 
+// EqualColumns are the columns of the list of equal processes.
+var EqualColumns = []string{"pid", "equal", "session", "creator", "rss", "idle", "command"}
+
+// Equal lists groups of equal processes by the one that is idle longest. It has no names: an end needs a plan.
+func Equal(trees []api.Tree) *Listing {
+	all := []api.Equal{}
+	for i := range trees {
+		all = append(all, trees[i].Equal()...)
+	}
+	l := tabular(func(p *Page) table {
+		t := table{drop: []string{"SESSION", "CREATOR"}}
+		t.row(header(EqualColumns)...)
+		for _, g := range all {
+			first, last := g.Processes[0], g.Processes[len(g.Processes)-1]
+			t.row(Ref(p, first.Ref), fmt.Sprint(len(g.Processes)), first.Session, fmt.Sprint(cmp.Or(g.Creator, &api.Process{}).PID),
+				display.Size(g.RSSBytes), p.since(last.Busy)+" to "+p.since(first.Busy), p.Command(first))
+		}
+		return t
+	})
+	for i := range all {
+		all[i].Head = api.Head{Kind: "equal"}
+		l.Items = append(l.Items, all[i])
+	}
+	if l.Doc = documentOf(true, "equal_processes", all); len(all) == 0 {
+		l.Empty = "no equal processes"
+	}
+	return l
+}
+
 // HostOrphans is the document of `ls --outside -o json`.
 type HostOrphans struct {
 	api.Head

@@ -4,6 +4,7 @@ package tracer_test
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -57,4 +58,39 @@ func testGuardSpares(t *testing.T, tr *tracer.Tracer) {
 			c.after("a session that spares nobody", w, `sh -c 'kill -TERM $PPID'`, false)
 		})
 	}
+}
+
+// TestGuardSparesFromAll: kill -9 -1 reaches all but the agent, and says nothing, as it has reached some. In a
+// PID namespace of its own: all is what is in there.
+func TestGuardSparesFromAll(t *testing.T) { onEachSide(t, testGuardSparesFromAll) }
+
+func testGuardSparesFromAll(t *testing.T, tr *tracer.Tracer) {
+	refuses := tr.Features().RefusesSignals != tracer.RefuserNone
+	const agent = `sh -c "while read c; do eval \"\$c\"; echo = \$?; done; true"; echo gone`
+	w, id := member(t, tr, `exec unshare --pid --fork --kill-child sh -c '`+agent+`; read x'`, tracer.SessionSpec{Spare: tracer.SpareRefuse})
+	w.tell("readlink /proc/self/ns/pid; sleep 100 & true")
+	inside := w.line()
+	outside, err := os.Readlink("/proc/self/ns/pid")
+	require.NoError(t, err)
+	w.until("= ")
+	if inside == "" || inside == outside {
+		t.Fatalf("%q is our own PID namespace", inside)
+	}
+	// By PID in its namespace: its init is 1, the agent 2.
+	var spared, other tracer.Identity
+	for _, p := range members(t, tr, id) {
+		switch {
+		case p.NSPID == 2 && p.PID != 2:
+			spared = p.Identity
+		case p.Comm.String() == "sleep":
+			other = p.Identity
+		}
+	}
+	require.NoError(t, tr.SetCall(spared, 7, true))
+	before := counter(t, tr, "signals_outside") + counter(t, tr, "signals_refused")
+	w.tell(`test "$(readlink /proc/self/ns/pid)" = "` + inside + `" && sh -c "kill -9 -1"`)
+	require.Equal(t, w.line(), map[bool]string{true: "= 0", false: "gone"}[refuses])
+	until(t, "the other one dies", func() bool { return !running(t, tr, other.PID) })
+	require.Equal(t, running(t, tr, spared.PID), refuses)
+	require.Equal(t, counter(t, tr, "signals_outside")+counter(t, tr, "signals_refused"), before+1)
 }

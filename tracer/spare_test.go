@@ -4,7 +4,6 @@ package tracer_test
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
@@ -68,12 +67,12 @@ func testGuardSparesFromAll(t *testing.T, tr *tracer.Tracer) {
 	refuses := tr.Features().RefusesSignals != tracer.RefuserNone
 	const agent = `sh -c "while read c; do eval \"\$c\"; echo = \$?; done; true"; echo gone`
 	w, id := member(t, tr, `exec unshare --pid --fork --kill-child sh -c '`+agent+`; read x'`, tracer.SessionSpec{Spare: tracer.SpareRefuse})
-	w.tell("readlink /proc/self/ns/pid; sleep 100 & true")
+	w.tell("stat -Lc %i /proc/self/ns/pid; sleep 100 & true")
 	inside := w.line()
-	outside, err := os.Readlink("/proc/self/ns/pid")
-	require.NoError(t, err)
 	w.until("= ")
-	if inside == "" || inside == outside {
+	var outside unix.Stat_t
+	require.NoError(t, unix.Stat("/proc/self/ns/pid", &outside))
+	if inside == "" || inside == fmt.Sprint(outside.Ino) {
 		t.Fatalf("%q is our own PID namespace", inside)
 	}
 	// By PID in its namespace: its init is 1, the agent 2.
@@ -88,7 +87,7 @@ func testGuardSparesFromAll(t *testing.T, tr *tracer.Tracer) {
 	}
 	require.NoError(t, tr.SetCall(spared, 7, true))
 	before := counter(t, tr, "signals_outside") + counter(t, tr, "signals_refused")
-	w.tell(`test "$(readlink /proc/self/ns/pid)" = "` + inside + `" && sh -c "kill -9 -1"`)
+	w.tell(`test "$(stat -Lc %i /proc/self/ns/pid)" = "` + inside + `" && sh -c "kill -9 -1"`)
 	require.Equal(t, w.line(), map[bool]string{true: "= 0", false: "gone"}[refuses])
 	until(t, "the other one dies", func() bool { return !running(t, tr, other.PID) })
 	require.Equal(t, running(t, tr, spared.PID), refuses)

@@ -103,7 +103,7 @@ var table = []metric{
 		"crossings_total",
 		counter,
 		[]string{"signal"},
-		"Signals that kill or stop, from members of guarded sessions to processes outside, since the programs were loaded: sent, refused.",
+		"Signals that kill or stop, from members to processes outside their guarded session, or spared in it, since the programs were loaded: sent, refused.",
 		func(s *Metrics, p put) {
 			p(float64(s.Kernel["signals_outside"]), "sent")
 			p(float64(s.Kernel["signals_refused"]), "refused")

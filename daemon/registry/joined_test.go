@@ -39,6 +39,7 @@ func TestStarted(t *testing.T) {
 	k.Add(101, 100, "lngtest-sh")
 	k.Add(102, 101, "lngtest-node")
 	outer := adopt(100)
+	require.Equal(t, len(o.looks.asked), 1) // the next look may be far away
 	_ = o.Update(func(tx Tx) {
 		for pid := uint32(100); pid < 103; pid++ {
 			ev := tracer.Event{Type: tracer.EventBirth, Time: 1, Process: k.Proc(pid).Identity, Session: outer.info.ID, Evidence: tracer.EvidenceAdopted}

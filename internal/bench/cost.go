@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -11,9 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
-	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -27,23 +23,19 @@ func cost(ctx context.Context, r *report) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	npm := []string{"npm", "--prefix", dir, "--cache", filepath.Join(dir, "npm"), "--no-audit", "--no-fund"}
-	if out, err := exec.CommandContext(ctx, "npm", append(npm[1:], "install", "eslint@9")...).CombinedOutput(); err != nil {
+	cache := filepath.Join(dir, "go")
+	build := []string{"env", "CGO_ENABLED=0", "GOCACHE=" + cache, "go", "build", "-o", cache + "/lineage", "./cmd/lineage"}
+	npm := []string{"npm", "--prefix", dir, "--cache", filepath.Join(dir, "npm"), "--no-audit", "--no-fund", "install", "eslint@9"}
+	if out, err := exec.CommandContext(ctx, npm[0], npm[1:]...).CombinedOutput(); err != nil {
 		return fmt.Errorf("npm install: %w: %s", err, out)
 	}
-	// It is mounted in this mount namespace, for execsnoop; that fails if it is there.
+	npm = append(npm[:len(npm)-2], "ci", "--prefer-offline")
+	// execsnoop needs it in this mount namespace; it may be there.
 	_ = unix.Mount("tracefs", "/sys/kernel/tracing", "tracefs", 0, "")
-	cache := filepath.Join(dir, "go")
 	for range 3 {
 		for _, by := range []string{"nothing", "lineage", "execsnoop"} {
-			build := []string{"env", "CGO_ENABLED=0", "GOCACHE=" + cache, "go", "build", "-o", cache + "/lineage", "./cmd/lineage"}
-			if err := beside(ctx, r, "go_build", by, build); err != nil {
-				return err
-			}
-			if err := beside(ctx, r, "npm_ci", by, append(npm, "ci", "--prefer-offline")); err != nil {
-				return err
-			}
-			if err := os.RemoveAll(cache); err != nil {
+			if err := errors.Join(beside(ctx, r, "go_build", by, dir, build), beside(ctx, r, "npm_ci", by, dir, npm),
+				os.RemoveAll(cache)); err != nil {
 				return err
 			}
 		}
@@ -51,17 +43,17 @@ func cost(ctx context.Context, r *report) error {
 	return nil
 }
 
-// beside samples a command's wall time, its system time, and how many events about it were lost.
-func beside(ctx context.Context, r *report, build, by string, argv []string) (failed error) {
+// beside samples a command's wall time, its system time, and how many events were lost.
+func beside(ctx context.Context, r *report, command, by, dir string, argv []string) (failed error) {
 	lost := func() (float64, error) { return 0, nil }
 	switch by {
 	case "lineage":
 		d, err := newDaemon(lineageBin)
-		if err != nil {
-			return err
+		if err == nil {
+			defer func() { failed = errors.Join(failed, d.close()) }()
+			err = d.run(ctx)
 		}
-		defer func() { failed = errors.Join(failed, d.close()) }()
-		if err := d.run(ctx); err != nil {
+		if err != nil {
 			return err
 		}
 		argv = append([]string{lineageBin, "run", "--quiet", "--socket", d.socket, "--"}, argv...)
@@ -73,9 +65,33 @@ func beside(ctx context.Context, r *report, build, by string, argv []string) (fa
 			return float64(st.Lost), nil
 		}
 	case "execsnoop":
-		var err error
-		if lost, err = execsnoop(ctx); err != nil {
+		output := filepath.Join(dir, command)
+		defer os.Remove(output)
+		script, err := exec.LookPath("execsnoop.bt")
+		if err != nil {
 			return err
+		}
+		snoop := exec.CommandContext(ctx, "bpftrace", "-B", "line", "-o", output, script)
+		if err := snoop.Start(); err != nil {
+			return err
+		}
+		if err := until(ctx, "execsnoop", func() error {
+			if text, _ := os.ReadFile(output); !bytes.Contains(text, []byte("TIME")) {
+				return errors.New("not attached")
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+		lost = func() (sum float64, err error) {
+			err = errors.Join(snoop.Process.Signal(unix.SIGINT), snoop.Wait())
+			text, failed := os.ReadFile(output)
+			for line := range bytes.Lines(text) {
+				var n float64
+				_, _ = fmt.Sscanf(string(line), "Lost %f events", &n) // other lines leave it 0
+				sum += n
+			}
+			return sum, errors.Join(err, failed)
 		}
 	}
 	cmd, began := exec.CommandContext(ctx, argv[0], argv[1:]...), time.Now()
@@ -83,49 +99,11 @@ func beside(ctx context.Context, r *report, build, by string, argv []string) (fa
 	took := time.Since(began)
 	n, unknown := lost()
 	if err := errors.Join(err, unknown); err != nil {
-		return fmt.Errorf("%s, %s: %w: %s", build, by, err, out)
+		return fmt.Errorf("%s, %s: %w: %s", command, by, err, out)
 	}
-	name := fmt.Sprintf("Cost/command=%s,_%s/what=", build, by)
+	name := fmt.Sprintf("Cost/command=%s,_%s/what=", command, by)
 	r.took(name+"wall", took)
 	r.took(name+"system", cmd.ProcessState.SystemTime())
 	r.sample(name+"lost", 1, n, "ratio")
 	return nil
 }
-
-// execsnoop starts bpftrace's, of tracepoints; what it returns ends it, and says how many events it lost.
-func execsnoop(ctx context.Context) (lost func() (float64, error), err error) {
-	var errs bytes.Buffer
-	cmd := exec.CommandContext(ctx, "execsnoop.bt")
-	cmd.Stderr = &errs
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		return nil, err
-	}
-	text := bufio.NewScanner(out)
-	for text.Scan() && !strings.HasPrefix(text.Text(), "TIME") { // it is attached
-	}
-	done := make(chan float64, 1)
-	go func() {
-		sum := 0.0
-		for text.Scan() {
-			if m := lostEvents.FindStringSubmatch(text.Text()); m != nil {
-				n, _ := strconv.ParseFloat(m[1], 64) // digits
-				sum += n
-			}
-		}
-		done <- sum
-	}()
-	return func() (float64, error) {
-		_ = cmd.Process.Signal(unix.SIGINT)
-		sum := <-done
-		if err := cmd.Wait(); err != nil {
-			return 0, fmt.Errorf("execsnoop: %w: %s", err, errs.String())
-		}
-		return sum, nil
-	}, nil
-}
-
-var lostEvents = regexp.MustCompile(`^Lost (\d+) events`)

@@ -32,23 +32,17 @@ var tracepoints = map[string]string{
 
 const firstSignal = "first_signal"
 
-// counting is what bpftrace 0.17 makes of count(): it looks up a number in a hash for each CPU, and writes it back.
-func counting(number *ebpf.Map) asm.Instructions {
-	const key, value = -8, -16
+// counting adds one to the number that a hash has for an event.
+func counting(numbers *ebpf.Map, event int) asm.Instructions {
+	const key = -4
 	return asm.Instructions{
-		asm.Mov.Imm(asm.R1, 0), asm.StoreMem(asm.R10, key, asm.R1, asm.DWord),
-		asm.LoadMapPtr(asm.R1, number.FD()),
+		asm.StoreImm(asm.R10, key, int64(event), asm.Word),
+		asm.LoadMapPtr(asm.R1, numbers.FD()),
 		asm.Mov.Reg(asm.R2, asm.R10), asm.Add.Imm(asm.R2, key),
 		asm.FnMapLookupElem.Call(),
-		asm.Mov.Imm(asm.R1, 0),
-		asm.JEq.Imm(asm.R0, 0, "add"),
-		asm.LoadMem(asm.R1, asm.R0, 0, asm.DWord),
-		asm.Add.Imm(asm.R1, 1).WithSymbol("add"), asm.StoreMem(asm.R10, value, asm.R1, asm.DWord),
-		asm.LoadMapPtr(asm.R1, number.FD()),
-		asm.Mov.Reg(asm.R2, asm.R10), asm.Add.Imm(asm.R2, key),
-		asm.Mov.Reg(asm.R3, asm.R10), asm.Add.Imm(asm.R3, value),
-		asm.Mov.Imm(asm.R4, 0),
-		asm.FnMapUpdateElem.Call(),
+		asm.JEq.Imm(asm.R0, 0, "unknown"),
+		asm.Mov.Imm(asm.R1, 1), asm.StoreXAdd(asm.R0, asm.R1, asm.DWord),
+		asm.Mov.Imm(asm.R0, 0).WithSymbol("unknown"),
 	}
 }
 
@@ -99,17 +93,16 @@ func trace() (_ *kernel, err error) {
 
 // count attaches a program that only counts to each hook of a process's life.
 func (k *kernel) count() error {
-	for _, e := range events {
-		number, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.PerCPUHash, KeySize: 8, ValueSize: 8, MaxEntries: 1})
-		if err != nil {
-			return err
-		}
-		k.closers = append(k.closers, number)
-		if err := k.attach("count_"+e.name, tracepoints[e.empty], counting(number)); err != nil {
-			return err
-		}
+	numbers, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Hash, KeySize: 4, ValueSize: 8, MaxEntries: 16})
+	if err != nil {
+		return err
 	}
-	return nil
+	k.closers = append(k.closers, numbers)
+	for i, e := range events {
+		err = errors.Join(err, numbers.Put(uint32(i), uint64(0)),
+			k.attach("count_"+e.name, tracepoints[e.empty], counting(numbers, i)))
+	}
+	return err
 }
 
 // attach attaches a program of our own that does this.

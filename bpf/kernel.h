@@ -64,6 +64,8 @@ enum {
 #define SIGNAL_STOP_STOPPED 0x00000001
 #define SIGNAL_GROUP_EXIT 0x00000004
 #define SIGNAL_CLD_MASK 0x00000030 /* it goes on after a stop, which its parent is to be told */
+#define PT_EXITKILL (1U << 23)
+#define RLIMIT_CPU 0
 #define SIG_IGN 1
 #define SIGHUP 1
 #define SIGINT 2
@@ -89,6 +91,7 @@ enum {
 #define SIGSYS 31
 #define SI_TIMER (-2)
 #define SI_ASYNCIO (-4)
+#define POLL_HUP 6 /* the last code of a file */
 #define ENOENT 2
 #define EPERM 1
 #define EBUSY 16
@@ -185,6 +188,16 @@ struct sigpending {
 };
 
 struct signal_struct {
+	struct {
+		struct {
+			struct {
+				s64 counter;
+			} utime, stime;
+		} cputime_atomic;
+	} cputimer; /* ns, while there is a limit */
+	struct {
+		unsigned long rlim_max;
+	} rlim[16];
 	atomic_t live;
 	int nr_threads;
 	struct sigpending shared_pending;
@@ -247,6 +260,7 @@ struct task_struct {
 	u64 self_exec_id;
 	struct task_struct *group_leader;
 	struct task_struct *real_parent;
+	struct task_struct *parent; /* of one that is traced, the tracer */
 	struct signal_struct *signal;
 	struct sighand_struct *sighand;
 	sigset_t blocked;

@@ -388,12 +388,18 @@ struct event_exit {
 
 enum sender {
 	SENDER_NONE,
-	SENDER_PROCESS, /* also where the kernel acts for it: a write to cgroup.kill */
-	SENDER_KERNEL, /* a terminal, a resource limit, a PID namespace that ends */
+	SENDER_PROCESS,
+	SENDER_KERNEL, /* a terminal, a timer, a limit, or not known */
 	SENDER_FAULT, /* the process itself, by what it executed */
 	SENDER_OOM, /* the OOM killer */
 	/* A timer or asynchronous I/O. A process may claim this, too: the code is the sender's. */
 	SENDER_TIMER,
+	SENDER_CGROUP = 7, /* a write to cgroup.kill; 6 is lineage's */
+	SENDER_PARENT, /* its exit: PR_SET_PDEATHSIG */
+	SENDER_TRACER, /* its exit: PTRACE_O_EXITKILL */
+	SENDER_NAMESPACE, /* the exit of PID 1 in it */
+	SENDER_LIMIT, /* of the process's own CPU time */
+	SENDER_IO, /* a file that signals the process: F_SETOWN */
 };
 
 enum sent_flags {
@@ -407,7 +413,7 @@ enum sent_flags {
 struct sent {
 	u64 start; /* of the process that it was sent to */
 	u64 time; /* boottime, ns */
-	struct identity by; /* SENDER_PROCESS */
+	struct identity by; /* if a process is behind it */
 	u64 session; /* the sender's; 0: none */
 	u8 signal; /* 0: none was recorded */
 	u8 from; /* enum sender */

@@ -325,12 +325,18 @@ type LineageSeen struct {
 type LineageSender uint32
 
 const (
-	LineageSenderSENDER_NONE    LineageSender = 0
-	LineageSenderSENDER_PROCESS LineageSender = 1
-	LineageSenderSENDER_KERNEL  LineageSender = 2
-	LineageSenderSENDER_FAULT   LineageSender = 3
-	LineageSenderSENDER_OOM     LineageSender = 4
-	LineageSenderSENDER_TIMER   LineageSender = 5
+	LineageSenderSENDER_NONE      LineageSender = 0
+	LineageSenderSENDER_PROCESS   LineageSender = 1
+	LineageSenderSENDER_KERNEL    LineageSender = 2
+	LineageSenderSENDER_FAULT     LineageSender = 3
+	LineageSenderSENDER_OOM       LineageSender = 4
+	LineageSenderSENDER_TIMER     LineageSender = 5
+	LineageSenderSENDER_CGROUP    LineageSender = 7
+	LineageSenderSENDER_PARENT    LineageSender = 8
+	LineageSenderSENDER_TRACER    LineageSender = 9
+	LineageSenderSENDER_NAMESPACE LineageSender = 10
+	LineageSenderSENDER_LIMIT     LineageSender = 11
+	LineageSenderSENDER_IO        LineageSender = 12
 )
 
 type LineageSent struct {

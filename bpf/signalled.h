@@ -12,6 +12,7 @@
 #include "current.h"
 #include "death.h"
 #include "listen.h"
+#include "room.h"
 
 /* enum of include/trace/events/signal.h */
 #define TRACE_SIGNAL_DELIVERED 0
@@ -62,12 +63,14 @@ static __always_inline u8 sender_of(u64 info, int sig, bool itself)
 		bpf_probe_read_kernel(
 			&code, sizeof(code),
 			(void *)info + bpf_core_field_offset(struct kernel_siginfo, si_code));
+	if (code > 0 && is_one_of(sig, FAULTS))
+		return itself ? SENDER_FAULT : SENDER_KERNEL;
 	if (code > 0)
-		return itself && is_one_of(sig, FAULTS) ? SENDER_FAULT : SENDER_KERNEL;
+		return code <= POLL_HUP ? SENDER_IO : SENDER_KERNEL;
 	return code == SI_TIMER || code == SI_ASYNCIO ? SENDER_TIMER : SENDER_PROCESS;
 }
 
-static __always_inline void describe_sender(struct sent *s)
+static __attribute__((noinline)) int describe_sender(struct sent *s)
 {
 	struct task_struct *t = (void *)bpf_get_current_task();
 	struct sent *first;
@@ -79,19 +82,64 @@ static __always_inline void describe_sender(struct sent *s)
 	bpf_get_current_comm(s->facts.comm, sizeof(s->facts.comm));
 	e = entered(s->by.tgid, s->by.start);
 	if (!e)
-		return;
-	s->session = e->session;
+		e = dead_at(&s->by); /* its exit sends it */
+	if (!e)
+		return 0;
+	s->session = e->session & ~SESSION_DEAD;
 	/* An owner, as lineage run is one, passes on what it gets: who sent it that? */
 	if (!(e->flags & FLAG_OWNER) || s->by.start == s->start)
-		return;
+		return 0;
 	first = signal_to(s->by.tgid, s->by.start);
 	if (!first || first->signal != s->signal || s->time - first->time > HANDLED_NS)
-		return;
+		return 0;
 	s->from = first->from;
 	s->by = first->by;
 	s->session = first->session;
 	s->facts = first->facts;
 	s->flags |= SENT_PASSED;
+	return 0;
+}
+
+static __always_inline bool is_out_of_time(struct signal_struct *s)
+{
+	u64 used =
+		s->cputimer.cputime_atomic.utime.counter + s->cputimer.cputime_atomic.stime.counter;
+
+	return used / 1000000000 >= s->rlim[RLIMIT_CPU].rlim_max;
+}
+
+/*
+ * Why the kernel sent it. Without siginfo it sends what the current process does by its exit
+ * or in another system call than kill(), and with 1 what nobody asked for.
+ */
+static __attribute__((noinline)) int tell_cause(struct sent *s, u64 info, struct task_struct *t)
+{
+	struct task_struct *by = (void *)bpf_get_current_task();
+	bool traces = t->ptrace && BPF_CORE_READ(t, parent) == by;
+	bool exits = BPF_CORE_READ(by, flags) & PF_EXITING;
+	bool itself = (u32)t->tgid == current_tgid();
+
+	if (s->from == SENDER_PROCESS && !info) {
+		if (exits)
+			s->from = SENDER_PARENT;
+		else if (s->signal == SIGKILL && !traces) /* else it is PTRACE_KILL */
+			s->from = SENDER_CGROUP;
+		else if (itself)
+			s->from = SENDER_KERNEL;
+	}
+	if (s->from != SENDER_KERNEL || s->signal != SIGKILL)
+		return 0;
+	if (itself && is_out_of_time(t->signal)) {
+		s->from = SENDER_LIMIT;
+	} else if (exits) {
+		bool tracer = traces && t->ptrace & PT_EXITKILL;
+
+		if (!tracer && pid_in_own_namespace(BPF_CORE_READ(by, group_leader)) != 1)
+			return 0;
+		describe_sender(s);
+		s->from = tracer ? SENDER_TRACER : SENDER_NAMESPACE;
+	}
+	return 0;
 }
 
 /*
@@ -189,6 +237,7 @@ static __attribute__((noinline)) int signalled(u64 *ctx, int sig, struct task_st
 		describe_sender(&s);
 	if (is_ours(to, &s))
 		return 0;
+	tell_cause(&s, info, t);
 	if (sig == SIGCONT) {
 		/* Not now: then a stranger's loop would make each hook of the host pass. */
 		if (undoes)

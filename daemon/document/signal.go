@@ -16,7 +16,7 @@ func Sender(c Clock, s *lineage.Signal) *api.Sender {
 	}
 	doc := &api.Sender{Signal: signalName(s.Number), Kind: s.Sender.String(),
 		Time: c.Wall(s.Time), Handled: s.Handled, Raised: s.Raised, Passed: s.Passed}
-	if s.Sender == lineage.ByProcess {
+	if s.Sender.ByAnother() {
 		doc.Process = &api.Process{Ref: Ref(s.By), Comm: s.Comm, UID: new(int(s.UID)), Session: word(s.Session)}
 	}
 	return doc

@@ -88,6 +88,15 @@ type Caller struct {
 	Operators []string `json:"operators,omitempty"` // the names of the operators who signed it
 }
 
+// Death is how the root of a session exited: with which code or signal, and the sender.
+type Death struct {
+	Process
+	// After is the last member that was killed before: if the exit code is 128 and a signal, by that
+	// one; else by the OOM killer or from outside. Absent: none is known.
+	After *Process `json:"after,omitempty"`
+	Whole bool     `json:"whole,omitempty"` // of every member it is known whether it died before, and how
+}
+
 // Report is the receipt of an end.
 type Report struct {
 	Head
@@ -99,6 +108,7 @@ type Report struct {
 	EndedBy        *Caller      `json:"ended_by,omitempty"`    // the caller that asked for the end
 	Verdict        Verdict      `json:"verdict,omitempty"`     // clean, left, unknown; absent while it is not over
 	VerdictWhy     string       `json:"verdict_why,omitempty"` // why it is not clean
+	Root           *Death       `json:"root,omitempty"`        // how the root exited; absent: it lives, or that is not known
 	DurationMS     float64      `json:"duration_ms"`           // from the beginning of the end to the verdict
 	Processes      []Outcome    `json:"processes"`             // that were alive when the end began, and how each ended; before them what was kept, and branches
 	Started        int          `json:"started,omitempty"`     // members over the session's whole life; absent: unknown

@@ -22,13 +22,15 @@ type Crossing struct {
 // Sender is a signal and who sent it, as the kernel tells it.
 type Sender struct {
 	Signal string `json:"signal"` // SIGTERM
-	// Kind is process, also where the kernel acts for one, as on a write to cgroup.kill; kernel: a
-	// terminal, a resource limit, a PID namespace that ends; fault: the process itself, by what it
-	// executed; oom: the OOM killer; timer: a timer or asynchronous I/O, as the signal says: its
-	// sender may claim that; lineage: the end of its session.
+	// Kind is process; cgroup_kill: that process, by a write to cgroup.kill; parent, tracer,
+	// pid_namespace: that process, by its exit (PR_SET_PDEATHSIG, PTRACE_O_EXITKILL, PID 1 of a
+	// namespace); kernel: a terminal, a timer, a limit, or not known; limit: it used up its CPU
+	// time; io: a file that signals it; fault: the process itself, by what it executed; oom: the
+	// OOM killer; timer: a timer or asynchronous I/O, as the signal says: its sender may claim
+	// that; lineage: the end of its session.
 	Kind    string     `json:"kind"`
 	Time    *time.Time `json:"time,omitempty"`    // when it was sent; absent: of lineage
-	Process *Process   `json:"process,omitempty"` // of kind process, as it was then: PID, user, session, and comm, which the sender chooses
+	Process *Process   `json:"process,omitempty"` // that is behind it, as it was then: PID, user, session, and comm, which the sender chooses
 	Handled bool       `json:"handled,omitempty"` // the process had a handler
 	Raised  bool       `json:"raised,omitempty"`  // … and later sent the same signal to itself, as shells do
 	Passed  bool       `json:"passed,omitempty"`  // it was sent to the session's owner, such as lineage run, and the owner passed it on

@@ -121,6 +121,12 @@ func ReportSize(r *api.Report) int {
 	const process = int(unsafe.Sizeof(api.Process{}))
 	n := len(r.Processes)*outcomeSize + len(r.Zombies)*(int(unsafe.Sizeof(api.Zombie{}))+process) +
 		len(r.OutputHeldBy)*process + memory.ArgvSize(r.HoldsUnknown)
+	if d := r.Root; d != nil {
+		n += process + senderSize(d.Killer)
+		if d.After != nil {
+			n += process + senderSize(d.After.Killer)
+		}
+	}
 	for i := range r.Processes {
 		n += textSize(&r.Processes[i])
 	}

@@ -63,6 +63,31 @@ func (g *Graph) session(id SessionID) *session {
 	return s
 }
 
+// LastKilled is the process of sessions that a signal killed last, up to a time, of those that is wants; and how
+// many processes of theirs are in memory.
+func (g *Graph) LastKilled(until uint64, is func(sig uint8, from *Signal) bool, sessions ...SessionID) (last Node, found bool, known int) {
+	var at *node
+	for _, id := range sessions {
+		s := g.sessions[id]
+		if s == nil {
+			continue
+		}
+		known += int(s.present.n + s.past.n)
+		for _, l := range [...]*list{&s.present, &s.past} {
+			for n := l.head; n != nil; n = n.links[roll].next {
+				sig := uint8(n.status & 0x7f)
+				if n.exit && sig != 0 && n.exited <= until && (at == nil || n.exited >= at.exited) && is(sig, n.signal) {
+					at = n
+				}
+			}
+		}
+	}
+	if at == nil {
+		return Node{}, false, known
+	}
+	return at.view(), true, known
+}
+
 // join moves n to a session; nil: to none.
 func (g *Graph) join(n *node, s *session) {
 	n.session = s

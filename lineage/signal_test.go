@@ -48,3 +48,24 @@ func TestStops(t *testing.T) {
 	g.Resync(300, []Seen{seen})
 	equal(t, "goes on", signal(g), 0)
 }
+
+// TestLastKilled: the last of several sessions, by the time of its exit, not later than asked for.
+func TestLastKilled(t *testing.T) {
+	died := func(pid uint32, at uint64, status uint32, session SessionID) Event {
+		e := exit(pid, at)
+		e.Status, e.Session = status, session
+		return e
+	}
+	g := graph(root(10, 9, 1, 100), fork(20, 10, 200), fork(21, 10, 201), fork(22, 10, 202), fork(23, 10, 203),
+		died(21, 310, 9, 1), died(20, 300, 9, 1), died(22, 320, 15, 2), died(23, 330, 3<<8, 1))
+	last := func(until uint64, sig uint8, sessions ...SessionID) uint32 {
+		n, _, known := g.LastKilled(until, func(of uint8, _ *Signal) bool { return of == sig }, sessions...)
+		equal(t, "known", known, 3+len(sessions))
+		return n.ID.PID
+	}
+	equal(t, "the last", last(400, 9, 1), 21)
+	equal(t, "before that", last(309, 9, 1), 20)
+	equal(t, "of another session", last(400, 15, 1), 0)
+	equal(t, "of both", last(400, 15, 1, 2), 22)
+	equal(t, "an exit code", last(400, 3, 1, 2), 0)
+}

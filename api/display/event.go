@@ -50,7 +50,7 @@ func About(ev *api.Event, name func(api.Ref) string) string {
 	case ev.Port != nil:
 		return Port(ev.Port)
 	case ev.Sent != nil && p != nil:
-		return Sender(ev.Sent, p.Ref)
+		return Sender(ev.Sent, p.Ref, p.Session)
 	case ev.Crossing != nil && ev.Crossing.To != nil:
 		return Crossing(ev.Crossing)
 	case ev.Call != nil:

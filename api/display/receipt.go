@@ -52,6 +52,8 @@ func Receipted(r *api.Report, n Names) (words Receipt) {
 			words.Notes = append(words.Notes, Note{Text: text})
 		}
 	}
+	death := Death(r.Root)
+	note(death != "", death)
 	reapers, zombies := []string{}, map[string][]string{}
 	for i := range r.Zombies {
 		z, reaper := &r.Zombies[i], "its parent"
@@ -140,11 +142,11 @@ func Outcome(o *api.Outcome) string {
 	switch k := o.Killer; {
 	case k == nil:
 	case k.Kind == "lineage":
-		word = Sender(k, o.Ref)
+		word = Sender(k, o.Ref, "")
 	case o.Outcome == api.OutcomeSelf:
-		word += ": " + Sender(k, o.Ref)
+		word += ": " + Sender(k, o.Ref, "")
 	default: // it died of another signal than ours
-		word = Sender(k, o.Ref) + "; sent " + word + " by lineage"
+		word = Sender(k, o.Ref, "") + "; sent " + word + " by lineage"
 	}
 	if o.Why != "" {
 		word += ": " + o.Why

@@ -1,37 +1,43 @@
 package display
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/lineage-ebpf/lineage/api"
 )
 
 // Sender says which signal it was, and who sent it to the process: "SIGTERM from 4242 pkill,
-// session x".
-func Sender(s *api.Sender, to api.Ref) string {
-	words := s.Signal
-	switch p := s.Process; {
-	case p != nil && p.Ref == to:
-		words += " from itself"
-	case p != nil:
-		words += fmt.Sprintf(" from %d %s", p.PID, p.Comm)
-		if p.Session != "" {
-			words += ", session " + p.Session
+// session x". One of the process's own session is a member of this session.
+func Sender(s *api.Sender, to api.Ref, session string) string {
+	words := s.Signal + sent[s.Kind]
+	if p := s.Process; p != nil {
+		who := "itself"
+		if p.Ref != to {
+			who = fmt.Sprintf("%d %s", p.PID, p.Comm)
 		}
-	case s.Kind == "kernel":
-		words += " by the kernel"
-	case s.Kind == "fault":
-		words += ", its own fault"
-	case s.Kind == "oom":
-		words += " by the OOM killer"
-	case s.Kind == "timer":
-		words += ", a timer's by its own account"
-	case s.Kind == "lineage":
-		words += " by lineage"
+		switch {
+		case p.Ref == to || p.Session == "":
+		case p.Session == session:
+			who += ", a member of this session"
+		default:
+			who += ", session " + p.Session
+		}
+		form := cmp.Or(behind[s.Kind], behind["process"])
+		if strings.Contains(who, ", ") && !strings.HasSuffix(form, "WHO") {
+			who += ","
+		}
+		words = s.Signal + " " + strings.Replace(form, "WHO", who, 1)
 	}
-	if s.Passed && s.Kind == "kernel" && s.Signal == "SIGHUP" {
+	switch why := reasons[s.Signal]; {
+	case s.Kind == "fault" && s.Signal == "SIGSYS":
+		words += ": a system call that is forbidden to it"
+	case s.Kind == "kernel" && s.Signal == "SIGHUP" && s.Passed:
 		words += ": the terminal was closed"
+	case s.Kind == "kernel" && why != "":
+		words += ": " + why
 	}
 	if s.Passed {
 		words += ", passed on by the session's owner"
@@ -44,6 +50,38 @@ func Sender(s *api.Sender, to api.Ref) string {
 	}
 	return Text(words)
 }
+
+// What is said of a sender, by its kind: of one that is a process, and of others.
+var (
+	behind = map[string]string{
+		"process":       "from WHO",
+		"cgroup_kill":   "by a write to cgroup.kill by WHO",
+		"parent":        "because its parent WHO exited (PDEATHSIG)",
+		"tracer":        "because its tracer WHO exited",
+		"pid_namespace": "because WHO exited, PID 1 of its PID namespace",
+	}
+	sent = map[string]string{
+		"kernel":  " by the kernel",
+		"limit":   " by the kernel: its limit of CPU time",
+		"io":      " by the kernel: a file that signals it (F_SETOWN)",
+		"fault":   ", its own fault",
+		"oom":     " by the OOM killer",
+		"timer":   ", a timer's by its own account",
+		"lineage": " by lineage",
+	}
+	// Why the kernel sends a signal that has one reason.
+	reasons = map[string]string{
+		"SIGHUP":    "its terminal was hung up, or its stopped job lost its shell",
+		"SIGINT":    "typed at its terminal",
+		"SIGQUIT":   "typed at its terminal",
+		"SIGALRM":   "its own timer",
+		"SIGVTALRM": "its own timer",
+		"SIGPROF":   "its own timer",
+		"SIGXCPU":   "its limit of CPU time",
+		"SIGXFSZ":   "its limit of file size",
+		"SIGPIPE":   "its output has no reader",
+	}
+)
 
 // Crossing says which signal a member sent to whom: "SIGTERM to 4242 postgres, refused".
 func Crossing(x *api.Crossing) string {
@@ -65,17 +103,49 @@ func Exited(p *api.Process, killed, exited string) string {
 	words := "exited"
 	switch {
 	case p.Signal != "" && p.Killer != nil:
-		return killed + Sender(p.Killer, p.Ref)
+		return killed + Sender(p.Killer, p.Ref, p.Session)
 	case p.Signal != "":
 		return killed + Text(p.Signal)
 	case p.ExitCode != nil:
 		words = exited + strconv.Itoa(*p.ExitCode)
 	}
 	if p.Killer != nil {
-		words += " after " + Sender(p.Killer, p.Ref)
+		words += " after " + Sender(p.Killer, p.Ref, p.Session)
 	}
 	return words
 }
 
+// Death says what the root of a session died of: "sh (29825) was killed by SIGKILL from 29832 bash, a member
+// of this session". It is "" if it did not fail, or lineage ended it, or nothing is known.
+func Death(d *api.Death) string {
+	if d == nil {
+		return ""
+	}
+	name, code := fmt.Sprintf("%s (%d) ", d.Comm, d.PID), 0
+	if d.ExitCode != nil {
+		code = *d.ExitCode
+	}
+	switch k, x := d.Killer, d.After; {
+	case d.Signal == "" && code == 0 || k != nil && k.Kind == "lineage":
+		return ""
+	case d.Signal != "" && k == nil:
+		return Text(name + "was killed by " + d.Signal + "; the sender is not known")
+	case k != nil:
+		return Text(name) + Exited(&d.Process, "was killed by ", "exited ")
+	case x != nil:
+		kin := "a member of its session"
+		if x.Creator != nil && *x.Creator == d.Ref {
+			kin = "its child"
+		}
+		return Text(fmt.Sprintf("%s exited %d; %d %s, %s, %s", d.Comm, code, x.PID, x.Comm, kin,
+			Exited(x, "was killed by ", "")))
+	case code <= 128 || code > 128+64:
+		return ""
+	case !d.Whole:
+		return Text(fmt.Sprintf("%s exited %d; not all deaths before it are known", d.Comm, code))
+	}
+	return Text(fmt.Sprintf("%s exited %d on its own", d.Comm, code))
+}
+
 // Stopped says who stopped a process.
-func Stopped(p *api.Process) string { return "stopped by " + Sender(p.Stopped, p.Ref) }
+func Stopped(p *api.Process) string { return "stopped by " + Sender(p.Stopped, p.Ref, p.Session) }

@@ -15,7 +15,6 @@ func TestHowEnded(t *testing.T) {
 		"killed by SIGKILL": {Signal: "SIGKILL"},
 		`killed by SIGTERM from 4242 pk\x1b, session x`:                                             {Signal: "SIGTERM", Killer: &api.Sender{Signal: "SIGTERM", Kind: "process", Process: by}},
 		"killed by SIGKILL by the OOM killer":                                                       {Signal: "SIGKILL", Killer: &api.Sender{Signal: "SIGKILL", Kind: "oom"}},
-		"killed by SIGHUP by the kernel":                                                            {Signal: "SIGHUP", Killer: &api.Sender{Signal: "SIGHUP", Kind: "kernel"}},
 		"killed by SIGHUP by the kernel: the terminal was closed, passed on by the session's owner": {Signal: "SIGHUP", Killer: &api.Sender{Signal: "SIGHUP", Kind: "kernel", Passed: true}},
 		`killed by SIGHUP from 4242 pk\x1b, session x, passed on by the session's owner`:            {Signal: "SIGHUP", Killer: &api.Sender{Signal: "SIGHUP", Kind: "process", Process: by, Passed: true}},
 		"killed by SIGSEGV, its own fault":                                                          {Signal: "SIGSEGV", Killer: &api.Sender{Signal: "SIGSEGV", Kind: "fault"}},
@@ -24,6 +23,27 @@ func TestHowEnded(t *testing.T) {
 		"killed by SIGABRT from itself":                                                             {Signal: "SIGABRT", Killer: &api.Sender{Signal: "SIGABRT", Kind: "process", Process: &api.Process{Ref: self}}},
 		`exited 143 after SIGTERM from 4242 pk\x1b, session x, handled`:                             {ExitCode: new(143), Killer: &api.Sender{Signal: "SIGTERM", Kind: "process", Process: by, Handled: true}},
 		`killed by SIGINT from 4242 pk\x1b, session x, handled and then sent to itself`:             {Signal: "SIGINT", Killer: &api.Sender{Signal: "SIGINT", Kind: "process", Process: by, Handled: true, Raised: true}},
+		"killed by SIGHUP by the kernel: its terminal was hung up, or its stopped job lost its shell": {
+			Signal: "SIGHUP", Killer: &api.Sender{Signal: "SIGHUP", Kind: "kernel"},
+		},
+		"killed by SIGKILL by the kernel": {
+			Signal: "SIGKILL", Killer: &api.Sender{Signal: "SIGKILL", Kind: "kernel"},
+		},
+		"killed by SIGKILL by the kernel: its limit of CPU time": {
+			Signal: "SIGKILL", Killer: &api.Sender{Signal: "SIGKILL", Kind: "limit"},
+		},
+		"killed by SIGSYS, its own fault: a system call that is forbidden to it": {
+			Signal: "SIGSYS", Killer: &api.Sender{Signal: "SIGSYS", Kind: "fault"},
+		},
+		`killed by SIGKILL because its tracer 4242 pk\x1b, session x, exited`: {
+			Signal: "SIGKILL", Killer: &api.Sender{Signal: "SIGKILL", Kind: "tracer", Process: by},
+		},
+		"killed by SIGKILL by a write to cgroup.kill by itself": {
+			Signal: "SIGKILL", Killer: &api.Sender{Signal: "SIGKILL", Kind: "cgroup_kill", Process: &api.Process{Ref: self}},
+		},
+		`killed by SIGTERM because its parent 4242 pk\x1b, a member of this session, exited (PDEATHSIG)`: {
+			Session: "x", Signal: "SIGTERM", Killer: &api.Sender{Signal: "SIGTERM", Kind: "parent", Process: by},
+		},
 	} {
 		p.Ref = self
 		if got := HowEnded(&p); got != want {
@@ -32,6 +52,48 @@ func TestHowEnded(t *testing.T) {
 	}
 	if got, want := Stopped(&api.Process{Stopped: &api.Sender{Signal: "SIGSTOP", Kind: "process", Process: by}}), `stopped by SIGSTOP from 4242 pk\x1b, session x`; got != want {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestDeath: what is said of a command that failed, and of others nothing.
+func TestDeath(t *testing.T) {
+	root := api.Process{Ref: api.Ref{PID: 7, StartNS: 8}, Comm: "s\x1bh", Session: "x"}
+	node := &api.Process{Ref: api.Ref{PID: 9}, Comm: "node", Creator: &root.Ref, Session: "x", Signal: "SIGKILL",
+		Killer: &api.Sender{Signal: "SIGKILL", Kind: "oom"}}
+	other := *node
+	other.Creator = &node.Ref
+	for _, c := range []struct {
+		code         int
+		signal, kind string
+		after        *api.Process
+		whole        bool
+		want         string
+	}{
+		{},
+		{code: 3, whole: true},
+		{code: 3, after: node, want: `s\x1bh exited 3; 9 node, its child, was killed by SIGKILL by the OOM killer`},
+		{code: 137, after: &other, want: `s\x1bh exited 137; 9 node, a member of its session, was killed by SIGKILL by the OOM killer`},
+		{code: 137, whole: true, want: `s\x1bh exited 137 on its own`},
+		{code: 137, want: `s\x1bh exited 137; not all deaths before it are known`},
+		{code: 255, whole: true},
+		{code: 143, kind: "kernel", after: node, want: `s\x1bh (7) exited 143 after SIGTERM by the kernel`},
+		{signal: "SIGTERM", want: `s\x1bh (7) was killed by SIGTERM; the sender is not known`},
+		{signal: "SIGTERM", kind: "kernel", want: `s\x1bh (7) was killed by SIGTERM by the kernel`},
+		{signal: "SIGTERM", kind: "lineage"},
+	} {
+		d := api.Death{Process: root, After: c.after, Whole: c.whole}
+		if d.Signal = c.signal; d.Signal == "" {
+			d.ExitCode = &c.code
+		}
+		if c.kind != "" {
+			d.Killer = &api.Sender{Signal: "SIGTERM", Kind: c.kind}
+		}
+		if got := Death(&d); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+	if Death(nil) != "" {
+		t.Error("of a living one")
 	}
 }
 

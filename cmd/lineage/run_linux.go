@@ -27,8 +27,8 @@ func (a *app) runCommand(run func(context.Context, supervise.Options) int, conne
 		Short: "Run a command in a new session, and end what it leaves behind",
 		Long: `Run CMD as the root of a new session. Every process that it starts, and every
 process that those start, belongs to the session. When CMD exits, the session
-ends: SIGTERM, and SIGKILL when the grace is over. stderr names leftovers, and
-why the session ended if CMD did not exit. CMD keeps stdin, stdout and stderr.
+ends: SIGTERM, and SIGKILL when the grace is over. stderr names leftovers, what
+CMD died of, or why the session ended first. CMD keeps stdin, stdout, stderr.
 
 Signals are forwarded to CMD. If it does not exit on SIGTERM, another one at
 least 1s later ends the session, and a third one ends it without grace.

@@ -85,12 +85,17 @@ func (e Encoder) Process(n *lineage.Node, r Reader) api.Process {
 	claims(e.Clock, &p, n.Claim, ^uint64(0))
 	p.Container = Container(n.Container)
 	if n.StatusKnown {
-		p.ExitCode, p.Signal = Exit(n.Status)
-		p.Killer = Killer(e.Clock, n.ID, p.Signal, tracer.EntryFlags(n.Flags), n.Signal)
+		e.end(&p, n)
 	} else if n.State == lineage.Live {
 		p.Stopped = Sender(e.Clock, n.Signal)
 	}
 	return p
+}
+
+// end adds how a process exited.
+func (e Encoder) end(p *api.Process, n *lineage.Node) {
+	p.ExitCode, p.Signal = Exit(n.Status)
+	p.Killer = Killer(e.Clock, n.ID, p.Signal, tracer.EntryFlags(n.Flags), n.Signal)
 }
 
 // looks adds to a process what each report of it tells; met: there was one.

@@ -147,6 +147,40 @@ func begun(info *tracer.SessionInfo, ran []lineage.Command) []string {
 	return ran[i].Argv
 }
 
+// Death is how the root of a session exited, and what it may come from; nil: it lives, or that is not known. lost: events
+// are missing since the session began.
+func (e Encoder) Death(s *Session, lost bool) *api.Death {
+	root, ok := e.Graph.Node(s.Info.Root)
+	if !ok || !root.StatusKnown {
+		return nil
+	}
+	d := &api.Death{Process: e.dead(&root)}
+	if d.ExitCode == nil || *d.ExitCode == 0 {
+		return d
+	}
+	sig := *d.ExitCode - 128
+	after, found, known := e.Graph.LastKilled(root.Exited, func(of uint8, from *lineage.Signal) bool {
+		if sig > 0 && sig <= 64 {
+			return int(of) == sig
+		}
+		return from != nil && (from.Sender == lineage.ByOOM ||
+			from.Sender.ByAnother() && !slices.Contains(s.Family, from.Session))
+	}, s.Family...)
+	if found {
+		d.After = new(e.dead(&after))
+	}
+	d.Whole = !lost && known >= int(s.Info.Forks)+1+s.Joined
+	return d
+}
+
+// dead is a process without what only its user may read.
+func (e Encoder) dead(n *lineage.Node) api.Process {
+	p := api.Process{Ref: Ref(n.ID), Comm: n.Comm.String(), Creator: RefOrNil(n.Creator), Session: word(n.Session),
+		Exited: e.Clock.Wall(n.Exited)}
+	e.end(&p, n)
+	return p
+}
+
 // Outcomes adds what the graph remembers to the processes that a receipt names.
 func (e Encoder) Outcomes(d *api.Report) {
 	for i := range d.Processes {

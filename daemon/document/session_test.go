@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -30,6 +31,51 @@ func TestSession(t *testing.T) {
 	s.Info.Root = id(999)
 	if d = e.Session(&s, everyone{}); d.Root == nil || d.Root.PID != 999 || d.Root.Comm != "" {
 		t.Errorf("%+v", d.Root)
+	}
+}
+
+// TestDeath: after the root failed, the last member is named that died of the signal in its exit
+// code, else one that the OOM killer or an outsider killed; and whether it is known of all.
+func TestDeath(t *testing.T) {
+	const inner = session + 1<<32
+	for _, c := range []struct {
+		status uint32 // of the root
+		by     lineage.Sender
+		from   tracer.SessionID
+		at     uint64
+		after  int
+	}{
+		{0, lineage.ByOOM, 0, 2000, 0},
+		{9, lineage.ByOOM, 0, 2000, 0},
+		{1 << 8, lineage.ByOOM, 0, 2000, 102},
+		{1 << 8, lineage.ByCgroupKill, 0, 2000, 102},
+		{1 << 8, lineage.ByProcess, inner, 2000, 0},
+		{1 << 8, lineage.ByKernel, 0, 2000, 0},
+		{137 << 8, lineage.ByKernel, 0, 2000, 102},
+		{137 << 8, lineage.ByOOM, 0, 9000, 101}, // it died later
+		{137 << 8, lineage.ByOOM, 0, 1500, 102},
+		{143 << 8, lineage.ByOOM, 0, 2000, 0},
+	} {
+		e := family()
+		s := Session{
+			Info:   tracer.SessionInfo{ID: session, Root: id(100), Forks: 2},
+			Family: []tracer.SessionID{session, inner},
+		}
+		require.Equal(t, e.Death(&s, false) == nil, true)
+		exit := lineage.Event{Type: lineage.Exit, Time: c.at, ID: id(102), Session: inner, Status: 9}
+		exit.Signal = &lineage.Signal{Number: 9, Sender: c.by, By: id(7), Session: c.from}
+		e.Graph.Apply(&exit)
+		e.Graph.Apply(&lineage.Event{Type: lineage.Exit, Time: 5000, ID: id(100), Session: session, Status: c.status})
+		d, after := e.Death(&s, false), 0
+		if d.After != nil {
+			after = d.After.PID
+		}
+		if d.Comm != "agent" || after != c.after || d.Whole != (c.status > 255) {
+			t.Errorf("%#x: %+v after %d, want %d", c.status, d, after, c.after)
+		}
+		lost := e.Death(&s, true)
+		s.Info.Forks++
+		require.Equal(t, lost.Whole || e.Death(&s, false).Whole, false)
 	}
 }
 

@@ -61,7 +61,7 @@ func (r *Registry) conclude(s *Session) {
 	}
 	s.report = report
 	record := r.view().Record(s)
-	r.view().describe(s.report, record)
+	r.view().describe(s.report, s, record)
 	s.report.Delegated = r.view().Encoder().Delegated(&record.Work, access.Caller{})
 	r.view().notify(s, func(h *Hooks) sessionHook { return h.Reported })
 	r.view().Save(s)

@@ -89,17 +89,18 @@ func (v View) Report(x *Session, c access.Caller) *api.Report {
 	if r == nil {
 		r = x.receipt.Report(x.told(), x.joined, v.r.took(x), nil)
 		r.EndedBy, r.State = x.by(), x.State()
-		v.describe(r, record)
+		v.describe(r, x, record)
 	}
 	shown := *r
 	shown.Delegated = v.Encoder().Delegated(&record.Work, c)
 	return document.ReadableReport(&shown, x.info.UID, c)
 }
 
-// describe adds to a receipt what the graph remembers, what the policy would have
+// describe adds to a receipt what the graph remembers, how the root exited, what the policy would have
 // ended, and the names of the processes that have to reap its zombies.
-func (v View) describe(r *api.Report, record *document.Session) {
+func (v View) describe(r *api.Report, s *Session, record *document.Session) {
 	r.WouldEnd = record.Policy.WouldEnd
+	r.Root = v.Encoder().Death(record, v.r.counts.lost > s.lost)
 	v.Encoder().Outcomes(r)
 	comms := make(map[api.Ref]string) // most zombies have the same reaper
 	for i := range r.Zombies {

@@ -167,7 +167,7 @@ type aiAgent struct {
 
 // sender is who sent a signal. A process is the actor of the event, too.
 type sender struct {
-	Kind    string      `json:"kind"`              // process, kernel, fault, oom, timer, lineage
+	Kind    string      `json:"kind"`              // as in REFERENCE, Senders
 	Signal  string      `json:"signal"`            // that was sent
 	Handled bool        `json:"handled,omitempty"` // the process had a handler
 	Raised  bool        `json:"raised,omitempty"`  // … and later sent the same signal to itself

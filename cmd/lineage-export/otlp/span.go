@@ -205,7 +205,7 @@ func (a attributes) signal(s *api.Sender) attributes {
 		return a
 	}
 	a = a.text("lineage.signal", s.Signal). // of `lineage.signal`, `lineage.stop`, `lineage.continue` and `lineage.crossing`: the signal
-						text("lineage.signal.sender", s.Kind).      // who sent it: process, kernel, fault, oom, timer, lineage
+						text("lineage.signal.sender", s.Kind).      // the kind of its sender
 						truth("lineage.signal.handled", s.Handled). // the process had a handler
 						truth("lineage.signal.raised", s.Raised).   // … and later sent the same signal to itself
 						truth("lineage.signal.passed", s.Passed)    // the session's owner got it first, and passed it on

@@ -66,6 +66,10 @@ func (r *runner) finish(ctx context.Context, l *link, j *job) error {
 				r.leaks.judge(rep)
 			}
 			r.session.EndReason = rep.EndReason
+			if rep.Root == nil && j.status.Signaled() {
+				rep.Root = &api.Death{Process: api.Process{Ref: api.Ref{PID: j.pid}, Comm: r.command(),
+					Signal: unix.SignalName(j.status.Signal())}}
+			}
 			return r.tell(rep, hurried, j.sigs.to)
 		case <-j.sigs.children:
 			j.reap()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/internal/require"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
 func over(pid int, outcome api.OutcomeKind, argv ...string) api.Outcome {
@@ -167,6 +168,53 @@ func TestEndedBefore(t *testing.T) {
 		}
 		if got := run(t, s, "true"); got.code != code {
 			t.Errorf("%s, and the command exits with 0: exit code %d, want %d", c.rep.EndReason, got.code, code)
+		}
+	}
+}
+
+// What the command died of is said also if nothing was left over; not with quiet, nor of Ctrl-C.
+func TestDied(t *testing.T) {
+	st, err := proc.Stat(uint32(os.Getppid()))
+	require.NoError(t, err)
+	sender := func(kind, session string) *api.Sender {
+		return &api.Sender{Signal: "SIGINT", Kind: kind, Process: &api.Process{
+			Ref:  api.Ref{PID: int(st.PID), StartNS: api.U64(st.Start) * api.U64(procfs.Tick)},
+			Comm: "x", Session: session,
+		}}
+	}
+	gone := sender("process", "")
+	gone.Process.StartNS++
+	gone.Process.PID = 1 << 30
+	const died = "lineage: sh (9) was killed by SIGINT "
+	for _, c := range []struct {
+		by   *api.Sender
+		want string
+	}{
+		{sender("process", "k3x9q2"), fmt.Sprintf(died+"from %d x, a member of this session\n", st.PID)},
+		{sender("process", "other"), fmt.Sprintf(died+"from %d x, session other\n", st.PID)},
+		{
+			sender("process", ""),
+			fmt.Sprintf(died+"from %d x; it is in no session, its parents are %d ", st.PID, st.Parent),
+		},
+		{gone, died + "from 1073741824 x; it is in no session\n"},
+		{&api.Sender{Signal: "SIGINT", Kind: "oom"}, died + "by the OOM killer\n"},
+		{&api.Sender{Signal: "SIGINT", Kind: "kernel"}, ""},
+		{nil, died[:len(died)-1] + "; the sender is not known\n"},
+	} {
+		for _, quiet := range []bool{false, true} {
+			s := script{Verdict: receipt("clean")}
+			s.Verdict.Root = &api.Death{Process: api.Process{Ref: api.Ref{PID: 9}, Comm: "sh",
+				Session: "k3x9q2", Signal: "SIGINT", Killer: c.by}}
+			s.Options.Quiet = quiet
+			want := c.want
+			if quiet {
+				want = ""
+			}
+			got := run(t, s, "true").stderr
+			more := strings.HasSuffix(want, " ") && strings.HasPrefix(got, want)
+			if got != want && !more {
+				t.Errorf("quiet %v: %q, want %q", quiet, got, want)
+			}
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
 const (
@@ -31,6 +32,9 @@ var receiptWait = 5 * time.Second
 // asked us to end, and the next one stops the writing. The error says that a receipt was requested
 // and is not written.
 func (r *runner) tell(rep *api.Report, hurried bool, signals <-chan os.Signal) error {
+	if !r.Quiet {
+		r.sayDeath(rep.Root)
+	}
 	for _, line := range r.lines(rep) {
 		r.say("%s", line)
 	}
@@ -44,6 +48,46 @@ func (r *runner) tell(rep *api.Report, hurried bool, signals <-chan os.Signal) e
 		return fmt.Errorf("%s: report %s: %w", r.verb, r.Report, err)
 	}
 	return nil
+}
+
+// sayDeath says what the command died of. Of Ctrl-C, and of a pipe that nobody reads, it says nothing, as shells do.
+func (r *runner) sayDeath(d *api.Death) {
+	line := display.Death(d)
+	if line == "" {
+		return
+	}
+	by := d.Killer
+	if d.After != nil && by == nil {
+		by = d.After.Killer
+	}
+	if by != nil && by.Kind == "kernel" && (by.Signal == "SIGINT" || by.Signal == "SIGPIPE") {
+		return
+	}
+	if by != nil && by.Process != nil && by.Process.Session == "" {
+		line += "; it is in no session"
+		if parents := parents(by.Process.Ref); len(parents) > 0 {
+			line += ", its parents are " + strings.Join(parents, ", ")
+		}
+	}
+	r.say("%s", line)
+}
+
+// maxParents bounds the parents of a sender that are named.
+const maxParents = 4
+
+// parents names the parents of a process, its own first, as the kernel has them now; none if it has exited.
+func parents(of api.Ref) (names []string) {
+	s, err := proc.Stat(uint32(of.PID))
+	if err != nil || s.Start != uint64(of.StartNS)/uint64(procfs.Tick) {
+		return nil
+	}
+	for len(names) < maxParents && s.Parent != 0 {
+		if s, err = proc.Stat(s.Parent); err != nil {
+			break
+		}
+		names = append(names, fmt.Sprintf("%d %s", s.PID, s.Comm))
+	}
+	return names
 }
 
 // finishFile writes a file, but gives up after limit, or when two signals have asked us

@@ -51,8 +51,8 @@ func About(ev *api.Event, name func(api.Ref) string) string {
 		return Port(ev.Port)
 	case ev.Sent != nil && p != nil:
 		return Sender(ev.Sent, p.Ref, p.Session)
-	case ev.Crossing != nil && ev.Crossing.To != nil:
-		return Crossing(ev.Crossing)
+	case ev.Crossing != nil && ev.Crossing.To != nil && p != nil:
+		return strings.TrimSuffix(Crossing(ev.Crossing)+"; "+Calls(p.Calls), "; ")
 	case ev.Call != nil:
 		return Mark(ev.Call)
 	case ev.Type == api.EventTrace && p != nil:

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/internal/require"
 )
 
 func TestHowEnded(t *testing.T) {
@@ -106,6 +107,8 @@ func TestCrossing(t *testing.T) {
 	if got, want := Crossing(&api.Crossing{Signal: "SIGKILL", To: to, Refused: true}), `SIGKILL to 42 d\x1bb, session x, refused`; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
+	ev := &api.Event{Crossing: &api.Crossing{Signal: "SIGKILL", To: to}, Process: &api.Process{Calls: []api.Call{{ID: "c", Tool: "Bash"}}}}
+	require.Equal(t, About(ev, nil), `SIGKILL to 42 d\x1bb, session x; tool call Bash c (claimed)`)
 }
 
 // TestSentOn: lineage's signal that a process handled, and sent to itself, is still lineage's, in the same words.

@@ -1,6 +1,7 @@
 package ocsf
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -27,6 +28,7 @@ var (
 	breakerRule   = rule{"breaker", "Circuit breaker open", "Sensor health"}
 	busyRule      = rule{"busy_call", "Busy processes of a tool call that is over", "Runaway processes"}
 	crossingRule  = rule{"crossing", "Signal out of a guarded session", "Signals to other processes"}
+	killedRule    = rule{"killed", "Process killed from outside", "Unexpected deaths"}
 	delegatedRule = rule{"delegated", "Work of another daemon that was not found", "Unattributed work"}
 )
 
@@ -171,6 +173,25 @@ func (e *Encoder) crossing(r *follow.Record) []*event {
 		what["refused"] = "true"
 	}
 	v.Evidences = []evidence{{Process: to, Actor: &actor{Process: by}, Data: what}}
+	return []*event{v}
+}
+
+// death is the finding of a member that the OOM killer killed, or a process outside of its session and of the one around it.
+func (e *Encoder) death(r *follow.Record) []*event {
+	p := r.Process()
+	k := cmp.Or(p.Killer, &api.Sender{})
+	by := cmp.Or(k.Process, &api.Process{})
+	inside := by.Session != "" && (by.Session == r.Session.ID || by.Session == r.Session.Parent)
+	if p.Signal == "" || k.Passed || k.Kind != "oom" && (by.PID == 0 || by.Ref == p.Ref || inside) {
+		return nil
+	}
+	v := find(r, created, medium, killedRule, fmt.Sprintf("%s%s: %s", named(p), ofSession(r), display.HowEnded(p)),
+		r.Session.ID, k.Kind, by.Ref, p.Signal)
+	x := evidence{Process: e.evident(v, r, p.Ref, p.Comm, p.Argv), Data: map[string]string{"signal": p.Signal, "kind": k.Kind}}
+	if by.PID != 0 {
+		x.Actor = &actor{Process: e.evident(v, r, by.Ref, by.Comm, nil)}
+	}
+	v.Evidences = []evidence{x}
 	return []*event{v}
 }
 

@@ -95,7 +95,7 @@ func (e *Encoder) events(r *follow.Record) iter.Seq[*event] {
 			all = append(all, e.setUser(r))
 		}
 	case api.EventExit:
-		all = append(all, e.exit(r))
+		all = append(append(all, e.exit(r)), e.death(r)...)
 	case api.EventLost:
 		all = append(all, lostEvents(r))
 	case follow.End:

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"os"
 	"reflect"
 	"regexp"
@@ -22,7 +23,7 @@ var update = flag.Bool("update", false, "write the samples and the fields in doc
 
 const samplesPath = "../../../docs/siem-samples.jsonl"
 
-// TestSamples: each event is valid, the samples are what the encoder makes, and each of the five
+// TestSamples: each event is valid, the samples are what the encoder makes, and each of the
 // findings is among them.
 func TestSamples(t *testing.T) {
 	e := newEncoder()
@@ -42,7 +43,7 @@ func TestSamples(t *testing.T) {
 			}
 		}
 	}
-	require.Equal(t, len(found), 7)
+	require.Equal(t, len(found), 8)
 	if *update {
 		require.NoError(t, os.WriteFile(samplesPath, lines.Bytes(), 0o644))
 	}
@@ -162,6 +163,41 @@ func TestOrderly(t *testing.T) {
 			if v.ClassUID == 2004 {
 				t.Errorf("%s: a finding: %s", name, v.Message)
 			}
+		}
+	}
+}
+
+// TestDeath: only the OOM killer and processes that are neither of the session nor of the one around it kill from outside.
+func TestDeath(t *testing.T) {
+	by := func(pid int, session string) *api.Sender {
+		return &api.Sender{Signal: "SIGKILL", Kind: "process", Process: &api.Process{Ref: api.Ref{PID: pid, StartNS: 3}, Session: session, Comm: "pkill"}}
+	}
+	passed := by(7, "")
+	passed.Passed = true
+	for _, c := range []struct {
+		signal string
+		killer *api.Sender
+		found  bool
+	}{
+		{"SIGKILL", by(7, ""), true},
+		{"SIGKILL", by(7, "other1"), true},
+		{"SIGKILL", &api.Sender{Kind: "oom"}, true},
+		{"SIGKILL", by(7, "k3x9q2"), false},
+		{"SIGKILL", by(7, "outer1"), false},
+		{"SIGKILL", by(4243, ""), false}, // itself
+		{"SIGKILL", passed, false},       // Ctrl-C
+		{"SIGKILL", &api.Sender{Kind: "lineage"}, false},
+		{"SIGSEGV", &api.Sender{Kind: "fault"}, false},
+		{"", by(7, ""), false}, // it handled the signal
+		{"SIGKILL", nil, false},
+	} {
+		r := newStory().event(9*second, "exit", api.Event{Process: &api.Process{Ref: api.Ref{PID: 4243, StartNS: 3}, Session: "k3x9q2", Comm: "node",
+			Signal: c.signal, Killer: c.killer}})
+		r.Session.Parent = "outer1"
+		all := events(t, r)
+		if found := len(all) == 2; found != c.found || found && (fmt.Sprint(all[1].Evidences[0].Data) != fmt.Sprintf("map[kind:%s signal:SIGKILL]", c.killer.Kind) ||
+			(all[1].Evidences[0].Actor != nil) != (c.killer.Process != nil)) {
+			t.Errorf("%s %+v: %d events, %+v", c.signal, c.killer, len(all), all[len(all)-1])
 		}
 	}
 }

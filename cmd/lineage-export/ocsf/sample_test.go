@@ -161,6 +161,8 @@ func samples() (all []sample) {
 
 	add("a signal out of a guarded session", s.event(210*second, "crossing", api.Event{Process: &api.Process{Ref: serverRef, Session: "k3x9q2", Comm: "python3"},
 		Crossing: &api.Crossing{Signal: "SIGKILL", Refused: true, To: &api.Process{Ref: outerRef, Comm: "postgres", UID: new(0)}}}))
+	add("a death by the OOM killer", s.event(220*second, "exit", api.Event{Process: &api.Process{Ref: api.Ref{PID: 4131, StartNS: 9}, Session: "k3x9q2",
+		Comm: "node", Signal: "SIGKILL", Killer: &api.Sender{Signal: "SIGKILL", Kind: "oom"}}}))
 	add("busy processes of a tool call that is over", &follow.Record{ID: "busy", Kind: follow.Busy, Host: sampleHost,
 		Boot: sampleBoot, Time: *at(28800 * second), Session: info,
 		Call: &api.CallLeft{Session: "k3x9q2", Calls: []api.Call{{ID: "toolu_01", Tool: "Bash", Agent: &agentRef, Began: at(110 * second), Ended: at(120 * second)}},

@@ -161,29 +161,45 @@ func TestAgentsPolicy(t *testing.T) {
 	}
 }
 
+// killed kills a child, and exits as shells do then.
+const killed = "sleep 300 & kill -9 $!; wait $!"
+
+// names demands that a step after a job says which process killed the child.
+func names(t *testing.T, p *stage.Process, sender string) {
+	t.Helper()
+	if lines := p.Out.String(); p.Code() != 0 || strings.Count(lines, "\n") != 1 ||
+		!regexp.MustCompile(`killed by SIGKILL from [0-9]+ `+sender+`\b`).MatchString(lines) {
+		t.Errorf("%v", p)
+	}
+}
+
 // sudo as on a runner: no password, its own path, no environment.
 const sudo = `exec env -i PATH="${0%/*}:/usr/sbin:/usr/bin:/sbin:/bin" SUDO_UID=65534 SUDO_USER=nobody \
 	LINEAGE_SOCKET="$LINEAGE_SOCKET" LNGTEST_MARKER="$LNGTEST_MARKER" "$@"`
 
 func TestActionsStep(t *testing.T) {
-	var steps []struct{ Name, Run string }
-	if err := yaml.Unmarshal([]byte(recipe(t, "actions-step")), &steps); err != nil || len(steps) != 1 {
+	var steps []struct{ Name, If, Run string }
+	if err := yaml.Unmarshal([]byte(recipe(t, "actions-step")), &steps); err != nil || len(steps) != 2 || steps[1].If != "failure()" {
 		t.Fatalf("%v %+v", err, steps)
 	}
 	k := newKitchen(t)
 	k.program("sudo", sudo)
-	k.program("npm", `echo "ran npm $* as $(id -un), tool $(command -v lngtest-tool)" >&9; (setsid sleep 300 &)`)
+	k.program("npm", `echo "ran npm $* as $(id -un), tool $(command -v lngtest-tool)" >&9; (setsid sleep 300 &); `+killed)
 	tools := filepath.Join(k.Dir, "tools")
 	require.NoError(t, os.Mkdir(tools, 0o755))
 	k.file("tools/lngtest-tool", "")
 	temp := filepath.Join(k.Dir, "temp") // the runner's, as the workspace is
 	require.NoError(t, errors.Join(os.Mkdir(temp, 0o755), os.Chown(temp, stage.Nobody, stage.Nobody)))
-	script := k.file("step.sh", steps[0].Run)
-	p := k.start([]string{"USER=nobody", "RUNNER_TEMP=" + temp, "PATH=" + tools + ":" + k.bin + ":" + os.Getenv("PATH")}, "bash", "-e", script).Wait()
+	step := func(script string) *stage.Process {
+		env := []string{"USER=nobody", "RUNNER_TEMP=" + temp, "PATH=" + tools + ":" + k.bin + ":" + os.Getenv("PATH")}
+		return k.start(env, "bash", "-e", k.file("step.sh", script)).Wait()
+	}
+	p := step(steps[0].Run)
 	k.marker.MustBeGone()
-	if p.Code() != 0 {
+	if p.Code() != 137 {
 		t.Errorf("%v", p)
 	}
+	names(t, step(steps[1].Run), "npm")
 	k.ran("npm test as nobody, tool " + tools + "/lngtest-tool")
 	_, err := os.Stat(filepath.Join(temp, "lineage.json"))
 	require.NoError(t, err)
@@ -208,24 +224,33 @@ exit 0`)
 // A job's script, as each CI system runs it: by a shell, with its variables. What the job leaves
 // ends with it, and the exit code is the job's.
 func TestJobs(t *testing.T) {
-	var gitlab struct{ Test struct{ Script []string } }
+	var gitlab struct {
+		Test struct {
+			Script []string
+			After  []string `yaml:"after_script"`
+		}
+	}
 	require.NoError(t, yaml.Unmarshal([]byte(recipe(t, "gitlab")), &gitlab))
-	jenkins := regexp.MustCompile(`sh '(.*)'`).FindStringSubmatch(recipe(t, "jenkins"))
+	jenkins := regexp.MustCompile(`sh '(.*)'`).FindAllStringSubmatch(recipe(t, "jenkins"), -1)
 	require.Equal(t, len(jenkins), 2)
 	for _, job := range []struct {
-		system, script, env, name string
+		system, script, after, env, name string
 	}{
-		{"gitlab", strings.Join(gitlab.Test.Script, "\n"), "CI_JOB_ID=4711", "job-4711"},
-		{"jenkins", jenkins[1], "BUILD_NUMBER=7", ""},
-		{"buildkite", recipe(t, "buildkite-hook"), "BUILDKITE_JOB_ID=0191-ab", "job-0191-ab"},
+		{"gitlab", strings.Join(gitlab.Test.Script, "\n"), strings.Join(gitlab.Test.After, "\n"), "CI_JOB_ID=4711", "job-4711"},
+		{"jenkins", jenkins[0][1], jenkins[1][1], "BUILD_TAG=jenkins-app-7", "jenkins-app-7"},
+		{"buildkite", recipe(t, "buildkite-hook"), "", "BUILDKITE_JOB_ID=0191-ab", "job-0191-ab"},
 	} {
 		t.Run(job.system, func(t *testing.T) {
-			k := newKitchen(t, "make")
+			k := newKitchen(t)
+			k.program("make", `echo "ran make $*" >&9; (setsid sleep 301 &); `+killed)
 			p := k.start([]string{job.env, "BUILDKITE_COMMAND=make test"}, "bash", "-e", k.file("job.sh", job.script)).Wait()
 			k.marker.MustBeGone()
 			k.ran("make test")
-			if p.Code() != 3 || !strings.Contains(p.Err.String(), "1 process was left over when ") {
+			if p.Code() != 137 || !strings.Contains(p.Err.String(), "1 process was left over when ") {
 				t.Errorf("%v", p)
+			}
+			if job.after != "" {
+				names(t, k.start([]string{job.env}, "bash", "-e", k.file("after.sh", job.after)).Wait(), "make")
 			}
 			if past := stage.Query[api.Sessions](k.Instance, "history"); len(past.Items) != 1 || past.Items[0].Name != job.name {
 				t.Errorf("%+v, want a session called %q", past.Items, job.name)

@@ -160,7 +160,7 @@ func (t *Tree) Equal() (all []Equal) {
 		}
 		argv := digits.ReplaceAllString(strings.Join(n.Argv, "\x00"), "0")
 		key := fmt.Sprintf("%v %q %s", cmp.Or(creator, &Process{}).Ref, n.Exe, argv)
-		g := cmp.Or(groups[key], &Equal{Creator: creator})
+		g := cmp.Or(groups[key], &Equal{Head: Head{Kind: "equal"}, Creator: creator})
 		g.Processes, groups[key] = append(g.Processes, sums[n.Ref]), g
 	}
 	for _, g := range groups {

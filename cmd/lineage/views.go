@@ -37,15 +37,8 @@ func (a *app) views() []lsView {
 				return query.Outside(ctx, c, a.host.orphans)
 			},
 		},
-		{
-			flag:    "equal",
-			usage:   "with --left: group equal live processes",
-			columns: text.EqualColumns,
-			list: func(ctx context.Context, c api.Client, sel *api.Selection) (*text.Listing, error) {
-				trees, err := query.Trees(ctx, c, sel, false)
-				return text.Equal(trees), err
-			},
-		},
+		{flag: "equal", usage: "with --left: group equal live processes",
+			columns: text.EqualColumns, list: query.Equal},
 	}
 }
 

@@ -109,6 +109,12 @@ func Left(list func(*api.Orphans) *text.Listing) func(context.Context, api.Clien
 	}
 }
 
+// Equal groups the equal processes of the selected sessions.
+func Equal(ctx context.Context, c api.Client, sel *api.Selection) (*text.Listing, error) {
+	trees, err := Trees(ctx, c, sel, false)
+	return text.Equal(trees), err
+}
+
 // HostOrphans finds the orphans of this host; unknown is what could not be read.
 type HostOrphans func(context.Context) (orphans []text.HostOrphan, unknown []string, err error)
 

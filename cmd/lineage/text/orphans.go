@@ -134,9 +134,6 @@ var EqualColumns = []string{"pid", "equal", "session", "creator", "rss", "idle",
 // Equal lists groups of equal processes by the one that is idle longest. It has no names: an end needs a plan.
 func Equal(trees []api.Tree) *Listing {
 	all := []api.Equal{}
-	for i := range trees {
-		all = append(all, trees[i].Equal()...)
-	}
 	l := tabular(func(p *Page) table {
 		t := table{drop: []string{"SESSION", "CREATOR"}}
 		t.row(header(EqualColumns)...)
@@ -147,9 +144,10 @@ func Equal(trees []api.Tree) *Listing {
 		}
 		return t
 	})
-	for i := range all {
-		all[i].Head = api.Head{Kind: "equal"}
-		l.Items = append(l.Items, all[i])
+	for i := range trees {
+		for _, g := range trees[i].Equal() {
+			all, l.Items = append(all, g), append(l.Items, g)
+		}
 	}
 	if l.Doc = documentOf(true, "equal_processes", all); len(all) == 0 {
 		l.Empty = "no equal processes"

@@ -393,13 +393,21 @@ func TestReboot(t *testing.T) {
 func TestUntracked(t *testing.T) {
 	w := daemontest.New(t, daemontest.WithBoot("b1"))
 	w.Session("user", 100, api.NewSession{Name: "job"})
+	w.Session("user", 200, api.NewSession{Name: "asked", GraceMS: daemontest.MS(600_000)})
+	w.K.Edit(200, func(p *kerneltest.Proc) { p.IgnoreTerm = true })
+	daemontest.Into[api.Report](w.Do("user", "POST", "/v1/sessions/asked/end", api.EndRequest{}), http.StatusAccepted)
 	w.Stop()
 	w.Forget()
 	w.Start()
-	w.Until(func() bool { return w.Do("user", "GET", "/v1/sessions/job/report", nil).Status == http.StatusOK })
+	for _, name := range []string{"job", "asked"} {
+		w.Until(func() bool { return w.Do("user", "GET", "/v1/sessions/"+name+"/report", nil).Status == http.StatusOK })
+	}
 	r := daemontest.Get[api.Report](w, "user", "/v1/sessions/job/report")
-	if r.EndReason != "untracked" || r.Verdict != "unknown" || r.ConfirmedEmpty {
+	if r.EndReason != "untracked" || r.Verdict != "unknown" || r.ConfirmedEmpty || r.EndedBy != nil {
 		t.Errorf("%+v", r)
+	}
+	if by := daemontest.Get[api.Report](w, "user", "/v1/sessions/asked/report").EndedBy; by == nil || by.PID != daemontest.User {
+		t.Errorf("ended by %+v", by)
 	}
 }
 

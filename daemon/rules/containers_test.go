@@ -21,7 +21,7 @@ import (
 
 const containerRules = `mode: enforce
 containers:
-  - {name: briefs, match: {container: brief}, brief: 1m}
+  - {name: briefs, match: {container: brief}, brief: 1m, client: end}
   - {name: execs, match: {runtime: docker, container: we*, image: 'node:*'}, grace: 3s}
   - {name: boxes, match: {container: box*}, session: container, grace: 2s}
   - {name: nothing, match: {container: off}, session: off}
@@ -231,7 +231,8 @@ protect: [{name: guarded, match: {comm: lngtest-guarded}, reason: test}]
 	w.Unsignalled()
 }
 
-// TestBriefCommands: a command that exits soon leaves no record, unless it has left a process.
+// TestBriefCommands: a command that exits soon leaves no record, unless it has left a process. One whose client was interrupted
+// is judged at once.
 func TestBriefCommands(t *testing.T) {
 	w := newWorld(t, daemontest.WithPolicy(containerRules))
 	brief := w.shim(310, "brief", "", "")
@@ -251,6 +252,27 @@ func TestBriefCommands(t *testing.T) {
 	if !w.Dead(342) {
 		t.Error("what the command left lives")
 	}
+
+	w.room(343, 310, brief)
+	w.Hold(func() { // before it is judged
+		id = w.K.PutIn(343, "sh")
+		interrupted := fmt.Appendf(nil, `{"clients":{"Began":true,"Asker":%d,"Interrupted":true}}`, id)
+		require.NoError(t, w.Service.Registry.Update(func(tx registry.Tx) { tx.Remember(id, interrupted, nil) }))
+	})
+	w.Until(func() bool {
+		return daemontest.Get[api.Session](w, "root", "/v1/sessions/"+id.String()).ContainerRule == "briefs"
+	})
+}
+
+// TestSandbox: no rule is for what is put into the sandbox of a pod.
+func TestSandbox(t *testing.T) {
+	w := newWorld(t, daemontest.WithPolicy("mode: enforce\ncontainers: [{name: pods, match: {namespace: build}}]\n"))
+	box := w.shim(310, "", "", "")
+	procfstest.Files(t, w.Host.Proc.Path(310, "cwd"), map[string]string{
+		"config.json": `{"annotations":{"io.kubernetes.cri.sandbox-id":"s","io.kubernetes.cri.sandbox-name":"a","io.kubernetes.cri.sandbox-namespace":"build"}}`,
+	})
+	w.room(340, 310, box)
+	w.gone(w.K.PutIn(340, "sh"))
 }
 
 // TestLeftElsewhere: what a command has left ends with it in a PID namespace of its own and outside of the container's cgroup; and

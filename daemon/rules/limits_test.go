@@ -11,6 +11,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 func (p *world) soFar(id string) *api.Report {
@@ -84,6 +85,19 @@ func TestBudgetOfPolicyEnforced(t *testing.T) {
 	if ended != 2 || spared != 1 || !p.Status().Breaker.Open {
 		t.Errorf("%d ended, %d spared, breaker %+v", ended, spared, p.Status().Breaker)
 	}
+}
+
+// A limit ends no session with a process that a guard spares, and the audit log says so.
+func TestBudgetGuarded(t *testing.T) {
+	p := newWorld(t)
+	p.Session("user", 40, api.NewSession{MaxRSSBytes: 1 << 20, GraceMS: daemontest.MS(0)})
+	in := p.K.Proc(40).Session
+	p.K.Edit(40, func(x *kerneltest.Proc) { x.RSS = 2 << 20 })
+	p.K.Edit(1, func(x *kerneltest.Proc) { x.Session = in })
+	p.Look()
+	p.Unsignalled()
+	p.Halt()
+	require.Contains(t, p.Audit(), `"verb":"end","decision":"refused"`)
 }
 
 // On an idle host no hook runs that would see that a lifetime has expired: the daemon's

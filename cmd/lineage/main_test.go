@@ -139,6 +139,7 @@ var formatted = map[string][]string{
 	"end":         {"end", "--yes", "build"},
 	"end several": {"end", "--yes", "build", "m8p4z1"},
 	"ls left":     {"ls", "--left"},
+	"wait":        {"wait", "build"},
 	"doctor":      {"doctor"},
 	"version":     {"version"},
 	"status":      {"status"},

@@ -44,7 +44,10 @@ func TestWait(t *testing.T) {
 			f.Has.Sessions = append(f.Has.Sessions, api.Session{ID: "c0mpan", State: api.StateActive, UID: 7, DelegatedBy: "k3x9q2"})
 		}
 		answers := strings.Fields(c.verdicts)
-		f.On.Report = func(_ context.Context, id string, _ time.Duration) (*api.Report, error) {
+		f.On.Report = func(ctx context.Context, id string, _ time.Duration) (*api.Report, error) {
+			if ctx.Err() != nil {
+				t.Errorf("%s: asks with no time for the answer", c.args)
+			}
 			f.Lock()
 			defer f.Unlock()
 			now := answers[0]

@@ -3,7 +3,6 @@ package ending
 import (
 	"context"
 	"errors"
-	"math"
 	"slices"
 	"sync"
 	"time"
@@ -52,7 +51,7 @@ func (w *Waiter) Wait(ctx context.Context) error {
 		return cli.Errorf(api.ExitNotFound, "wait: no session is selected")
 	}
 	if w.Timeout == 0 {
-		deadline = deadline.Add(math.MaxInt64)
+		deadline = deadline.AddDate(100, 0, 0) // later ones overflow when a little is added
 	}
 	if w.Goal != "end" {
 		return w.reach(ctx, ids, deadline)

@@ -27,15 +27,6 @@ func TestHowEnded(t *testing.T) {
 		"killed by SIGHUP by the kernel: its terminal was hung up, or its stopped job lost its shell": {
 			Signal: "SIGHUP", Killer: &api.Sender{Signal: "SIGHUP", Kind: "kernel"},
 		},
-		"killed by SIGKILL by the kernel": {
-			Signal: "SIGKILL", Killer: &api.Sender{Signal: "SIGKILL", Kind: "kernel"},
-		},
-		"killed by SIGKILL by the kernel: its limit of CPU time": {
-			Signal: "SIGKILL", Killer: &api.Sender{Signal: "SIGKILL", Kind: "limit"},
-		},
-		"killed by SIGSYS, its own fault: a system call that is forbidden to it": {
-			Signal: "SIGSYS", Killer: &api.Sender{Signal: "SIGSYS", Kind: "fault"},
-		},
 		`killed by SIGKILL because its tracer 4242 pk\x1b, session x, exited`: {
 			Signal: "SIGKILL", Killer: &api.Sender{Signal: "SIGKILL", Kind: "tracer", Process: by},
 		},
@@ -92,9 +83,6 @@ func TestDeath(t *testing.T) {
 		if got := Death(&d); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
 		}
-	}
-	if Death(nil) != "" {
-		t.Error("of a living one")
 	}
 }
 

@@ -57,10 +57,8 @@ func TestDeath(t *testing.T) {
 		{143 << 8, lineage.ByOOM, 0, 2000, 0},
 	} {
 		e := family()
-		s := Session{
-			Info:   tracer.SessionInfo{ID: session, Root: id(100), Forks: 2},
-			Family: []tracer.SessionID{session, inner},
-		}
+		s := Session{Info: tracer.SessionInfo{ID: session, Root: id(100), Forks: 2}}
+		s.Family = []tracer.SessionID{session, inner}
 		require.Equal(t, e.Death(&s, false) == nil, true)
 		exit := lineage.Event{Type: lineage.Exit, Time: c.at, ID: id(102), Session: inner, Status: 9}
 		exit.Signal = &lineage.Signal{Number: 9, Sender: c.by, By: id(7), Session: c.from}

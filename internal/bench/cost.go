@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cost runs builds as they are, as sessions, and beside bpftrace's execsnoop. go build begins without a cache; npm ci has
-// all packages in its own.
+// cost runs builds as they are, as sessions, and beside bpftrace's execsnoop. go build begins without a cache;
+// npm ci has all packages in its own.
 func cost(ctx context.Context, r *report) error {
 	dir, err := os.MkdirTemp("", "lngtest-bench-")
 	if err != nil {
@@ -24,8 +24,10 @@ func cost(ctx context.Context, r *report) error {
 	}
 	defer os.RemoveAll(dir)
 	cache := filepath.Join(dir, "go")
-	build := []string{"env", "CGO_ENABLED=0", "GOCACHE=" + cache, "go", "build", "-o", cache + "/lineage", "./cmd/lineage"}
-	npm := []string{"npm", "--prefix", dir, "--cache", filepath.Join(dir, "npm"), "--no-audit", "--no-fund", "install", "eslint@9"}
+	build := []string{"env", "CGO_ENABLED=0", "GOCACHE=" + cache,
+		"go", "build", "-o", cache + "/lineage", "./cmd/lineage"}
+	npm := []string{"npm", "--prefix", dir, "--cache", filepath.Join(dir, "npm"), "--no-audit", "--no-fund",
+		"install", "eslint@9"}
 	if out, err := exec.CommandContext(ctx, npm[0], npm[1:]...).CombinedOutput(); err != nil {
 		return fmt.Errorf("npm install: %w: %s", err, out)
 	}

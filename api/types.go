@@ -111,6 +111,7 @@ type Session struct {
 	Container     *Container   `json:"container,omitempty"`      // that its root runs in
 	Shared        string       `json:"shared,omitempty"`         // the rule for a server of several sessions
 	Delegated     []Delegated  `json:"delegated,omitempty"`      // what members handed to other daemons
+	Replaced      []string     `json:"replaced,omitempty"`       // only in the reply to its creator: the sessions that were ended for its name
 	Warnings      []string     `json:"warnings,omitempty"`       // only in the reply to the request that caused them
 	Degraded      []string     `json:"degraded,omitempty"`       // what does not work as it should for this session
 	Token         string       `json:"token,omitempty"`          // only in the reply to its creator
@@ -274,7 +275,20 @@ type NewSession struct {
 	MaxRSSBytes   int64  `json:"max_rss_bytes,omitempty"`   // end it above this much memory; 0: no limit
 	IdleMS        int64  `json:"idle_ms,omitempty"`         // end it after this long without a new process and under 1 s of CPU; 0: no limit
 	TimeoutMS     int64  `json:"timeout_ms,omitempty"`      // its owner ends the root after this long: then the reason of its exit is max_lifetime; 0: it does not
+	// Exclusive is what happens if a session of the caller has the name, or has had it and is not proven to be empty, or
+	// work of such a session continues: fail, wait or replace. Absent: only live sessions count, and it fails.
+	Exclusive string `json:"exclusive,omitempty"`
 }
+
+// Values of [NewSession.Exclusive].
+const (
+	ExclusiveFail    = "fail"
+	ExclusiveWait    = "wait"    // in order of arrival
+	ExclusiveReplace = "replace" // end it first
+)
+
+// Exclusive are all of them.
+var Exclusive = []string{ExclusiveFail, ExclusiveWait, ExclusiveReplace}
 
 // KeepRequest hands processes over to a kept session that outlives theirs.
 type KeepRequest struct {

@@ -20,7 +20,7 @@ import (
 func (a *app) runCommand(run func(context.Context, supervise.Options) int, connect func(context.Context, string) (api.Client, error)) *cobra.Command {
 	o := supervise.Options{}
 	onExit := cli.Choice{Value: supervise.OnExitEnd, Words: []string{supervise.OnExitEnd, supervise.OnExitReport}}
-	signals := cli.Choice{Value: "any", Words: []string{"any", "session"}}
+	signals, exclusive := cli.Choice{Value: "any", Words: []string{"any", "session"}}, cli.Choice{Words: api.Exclusive}
 	leaks, spare := cli.Choice{Words: []string{"fail"}}, cli.Choice{Words: []string{"root"}}
 	cmd := &cobra.Command{
 		Use:   "run [flags] -- CMD [ARG...]",
@@ -38,6 +38,10 @@ exited, and not kept by the policy, is named with its ports and its creator, and
 the exit code is 123 if CMD's is 0, 125 if it cannot be known. All of it is
 ended, as without the flag.
 
+--exclusive fails with 75 unless the last session of that --name is proven to be
+empty, and its work in other daemons over. "wait" waits for that in a queue;
+"replace" ends the session first, and names ports that are in TIME_WAIT.
+
 --signals session lets CMD, and what it starts, signal only one another: kill,
 pkill and kill -1 reach nothing else, root or not (Linux 6.12, Landlock). Unless
 lineage runs as root, sudo does not work in such a session.
@@ -48,9 +52,9 @@ lineage runs as root, sudo does not work in such a session.
 "lineage history SESSION --html" writes a page with processes and a timeline.
 
 The exit code is CMD's, 128 + N if it died of signal N, 127 if it does not
-exist, 126 if it cannot be executed, 125 if something else failed before CMD
-ran or the receipt of --report could not be written, and 124 instead of 0 if a
-limit ended the session.`,
+exist, 126 if it cannot be executed, 75 if --exclusive found the name in use,
+125 if something else failed before CMD ran or the receipt of --report could not
+be written, and 124 instead of 0 if a limit ended the session.`,
 		Example: `  sudo lineage run -- make -j8
   sudo lineage run --name agent --user dev -- claude
   sudo lineage run --max-lifetime 30m --max-rss 8GiB -- ./ci.sh
@@ -59,18 +63,18 @@ limit ended the session.`,
 	take := a.wrapsCommand(cmd, &o, "the policy's, 5s")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		take(args)
-		if o.Name != "" && !api.IsSessionWord(o.Name) {
-			return before("run: %w", cli.Invalid("--name", o.Name, api.ASessionWord))
+		if err := checkName(o.Name, exclusive.Value); err != nil {
+			return err
 		}
-		for name, d := range map[string]time.Duration{"max-lifetime": o.MaxLifetime, "idle": o.Idle} {
+		for name, d := range map[string]time.Duration{"max-lifetime": o.Limits.MaxLifetime, "idle": o.Limits.Idle} {
 			if cmd.Flags().Changed(name) && d < time.Millisecond {
 				return before("run: %w", cli.Invalid("--"+name, d, "at least 1ms"))
 			}
 		}
-		if cmd.Flags().Changed("max-processes") && o.MaxProcesses < 1 {
-			return before("run: %w", cli.Invalid("--max-processes", o.MaxProcesses, "at least 1"))
+		if cmd.Flags().Changed("max-processes") && o.Limits.MaxProcesses < 1 {
+			return before("run: %w", cli.Invalid("--max-processes", o.Limits.MaxProcesses, "at least 1"))
 		}
-		o.Confine, o.Spare = signals.Value == "session", spare.Value
+		o.Confine, o.Spare, o.Exclusive = signals.Value == "session", spare.Value, exclusive.Value
 		if o.OnExit, o.Leaks.Fail = onExit.Value, leaks.Value != ""; o.Leaks.Fail &&
 			o.OnExit == supervise.OnExitReport {
 			return before("run: --leaks and --on-exit report exclude each other")
@@ -86,27 +90,45 @@ limit ended the session.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.Name, "name", "", "the session's `NAME`")
-	f.DurationVar(&o.MaxLifetime, "max-lifetime", 0, "end the session after this `TIME`")
-	f.IntVar(&o.MaxProcesses, "max-processes", 0,
+	f.Var(&exclusive, "exclusive", "what to do while the name is in use: `ACTION`, fail, wait or replace")
+	f.Lookup("exclusive").NoOptDefVal = api.ExclusiveFail
+	f.DurationVar(&o.Limits.MaxLifetime, "max-lifetime", 0, "end the session after this `TIME`")
+	f.IntVar(&o.Limits.MaxProcesses, "max-processes", 0,
 		"end the session when it has more than `N` processes, zombies included")
-	f.Func("max-rss", "end the session when its processes use more than this `SIZE` of memory (8GiB, 512MiB)", func(text string) error {
-		n, ok := policy.ParseSize(text)
-		if !ok || n == 0 || n > api.MaxLimit {
-			return errors.New("a size such as 512MiB or 8GiB")
-		}
-		o.MaxRSS = int64(n)
-		return nil
-	})
-	f.DurationVar(&o.Idle, "idle", 0, "end the session after this `TIME` with no new process and under 1s of CPU")
+	f.Func("max-rss", "end the session when its processes use more than this `SIZE` of memory (8GiB, 512MiB)",
+		sizeInto(&o.Limits.MaxRSS))
+	f.DurationVar(&o.Limits.Idle, "idle", 0, "end the session after this `TIME` with no new process and under 1s of CPU")
 	f.StringVar(&o.User, "user", "", "run CMD as this `USER`, by name or uid")
 	f.Var(&onExit, "on-exit", "what to do with leftovers: `ACTION`, end or report")
 	f.Var(&signals, "signals", "which processes CMD and what it starts may signal: `SCOPE`, any or session")
 	f.Var(&spare, "spare", "which processes no other one of the session may kill or stop: `WHICH`, root (CMD and what its marks name)")
 	f.Var(&leaks, "leaks", "what a process means that CMD leaves: `ACTION`, fail")
-	f.DurationVar(&o.Leaks.After, "leaks-after", 200*time.Millisecond,
-		"how long after CMD's exit it has to be alive: `TIME`")
+	f.DurationVar(&o.Leaks.After, "leaks-after", 200*time.Millisecond, "how long after CMD's exit it has to be alive: `TIME`")
 	f.BoolVar(&o.Subreaper, "subreaper", true, "make orphans children of run, not of PID 1")
 	return cmd
+}
+
+// checkName checks a session's name, and that what is exclusive has one.
+func checkName(name, exclusive string) error {
+	switch {
+	case name == "" && exclusive != "":
+		return before("run: --exclusive needs --name")
+	case name != "" && !api.IsSessionWord(name):
+		return before("run: %w", cli.Invalid("--name", name, api.ASessionWord))
+	}
+	return nil
+}
+
+// sizeInto reads a size above 0.
+func sizeInto(to *int64) func(text string) error {
+	return func(text string) error {
+		n, ok := policy.ParseSize(text)
+		if !ok || n == 0 || n > api.MaxLimit {
+			return errors.New("a size such as 512MiB or 8GiB")
+		}
+		*to = int64(n)
+		return nil
+	}
 }
 
 // reaches lets a command reach the daemon, and start one.

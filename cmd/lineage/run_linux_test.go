@@ -44,6 +44,8 @@ func TestRunOptions(t *testing.T) {
 		{"run sh -c -x --name y", "sh -c -x --name y", plain},
 		{"run -q -- -- x", "-- x", with(func(o *supervise.Options) { o.Quiet = true })},
 		{"run --name build --user nobody true", "true", with(func(o *supervise.Options) { o.Name, o.User = "build", "nobody" })},
+		{"run --name x --exclusive wait", "wait", with(func(o *supervise.Options) { o.Name, o.Exclusive = "x", "fail" })},
+		{"run --name x --exclusive=wait true", "true", with(func(o *supervise.Options) { o.Name, o.Exclusive = "x", "wait" })},
 		{"run --grace 0s true", "true", with(func(o *supervise.Options) { o.Grace = &none })},
 		{"run --grace 1m --report r.json true", "true", with(func(o *supervise.Options) { o.Grace, o.Report = &minute, "r.json" })},
 		{"run --spare root true", "true", with(func(o *supervise.Options) { o.Spare = "root" })},
@@ -72,6 +74,8 @@ func TestRunErrors(t *testing.T) {
 	for line, want := range map[string]string{
 		"run":                                     `run: CMD is missing; see "lineage run --help"`,
 		"run --":                                  `run: CMD is missing; see "lineage run --help"`,
+		"run --exclusive true":                    `run: --exclusive needs --name`,
+		"run --name x --exclusive=soon true":      `run: invalid --exclusive "soon": must be one of fail, wait, replace`,
 		"run --nope true":                         `run: unknown flag: --nope; see "lineage run --help"`,
 		"run --grace -1s true":                    `run: invalid --grace "-1s": must be 0 to 10m`,
 		"run --grace 11m true":                    `run: invalid --grace "11m": must be 0 to 10m`,

@@ -3,16 +3,22 @@
 package httpapi
 
 import (
+	"cmp"
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base32"
+	"errors"
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/acts"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/system"
@@ -21,7 +27,7 @@ import (
 
 // postSession opens a session over the caller's own child, which the caller holds
 // blocked before its exec. The caller is the owner: its death ends the session.
-func (h *acting) postSession(w http.ResponseWriter, _ *http.Request, c access.Caller, req *api.NewSession) error {
+func (h *acting) postSession(w http.ResponseWriter, r *http.Request, c access.Caller, req *api.NewSession) error {
 	if req.Adopt {
 		return h.postAdopted(w, req, c)
 	}
@@ -38,20 +44,22 @@ func (h *acting) postSession(w http.ResponseWriter, _ *http.Request, c access.Ca
 	if err := h.Enforcer.CheckRoot(spec.Root, c.ID); err != nil {
 		return err
 	}
-	baseline := h.Enforcer.Begin()
 	secret := make([]byte, 32)
 	rand.Read(secret)
 	token := base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(secret)
-	d, err := registry.Change(h.Registry, func(t registry.Tx) (d api.Session, err error) {
-		x, err := t.Create(spec)
-		if err != nil {
-			return d, err
-		}
-		x.SetTimeout(time.Duration(req.TimeoutMS) * time.Millisecond)
-		h.Enforcer.Began(x.ID(), baseline)
-		h.Attribution.SetToken(t.View, x.ID(), sha256.Sum256([]byte(token)))
-		t.Save(x)
-		return t.Document(x, c), nil
+	d, err := h.exclusively(r.Context(), c, &spec, req.Exclusive, func() (api.Session, error) {
+		baseline := h.Enforcer.Begin()
+		return registry.Change(h.Registry, func(t registry.Tx) (d api.Session, err error) {
+			x, err := t.Create(spec)
+			if err != nil {
+				return d, err
+			}
+			x.SetTimeout(time.Duration(req.TimeoutMS) * time.Millisecond)
+			h.Enforcer.Began(x.ID(), baseline)
+			h.Attribution.SetToken(t.View, x.ID(), sha256.Sum256([]byte(token)))
+			t.Save(x)
+			return t.Document(x, c), nil
+		})
 	})
 	if err != nil {
 		return err
@@ -62,6 +70,40 @@ func (h *acting) postSession(w http.ResponseWriter, _ *http.Request, c access.Ca
 	h.Access.Done(c, access.Create, d.ID)
 	d.Head, d.Token, d.Warnings = api.NewHead("session"), token, h.Steward.Unrefused(spec.Spare != tracer.SpareNone)
 	return reply(w, http.StatusCreated, d)
+}
+
+// exclusively calls create until the name is free, at its turn in the queue for it. To replace a session, it ends that.
+func (h *acting) exclusively(ctx context.Context, c access.Caller, spec *tracer.SessionSpec, how string,
+	create func() (api.Session, error)) (d api.Session, err error) {
+	if how == "" {
+		return create()
+	}
+	place, err := registry.Change(h.Registry, func(t registry.Tx) (*registry.Place, error) { return t.Queue(spec) })
+	if err != nil {
+		return d, err
+	}
+	defer h.Registry.Do(func(t registry.Tx) { t.Leave(place) })
+	for replaced := []string(nil); ; {
+		d, err = create()
+		d.Replaced = replaced
+		busy, ok := errors.AsType[*registry.Obstacle](err)
+		if !ok || busy.Until == nil || how == api.ExclusiveFail {
+			return d, err
+		}
+		if how == api.ExclusiveReplace && busy.Has != 0 {
+			replaced = append(replaced, busy.Has.String())
+			if _, err := h.Acts.EndSession(busy.Has.String(), &acts.Order{Caller: c, Grace: -1}); err != nil {
+				return d, err
+			}
+		}
+		select {
+		case <-busy.Until:
+		case <-h.Stopping:
+			return d, registry.ErrStopping
+		case <-ctx.Done():
+			return d, api.NewError(api.CodeTimedOut, "the caller has gone", "")
+		}
+	}
 }
 
 // spec checks the request, except for the root.
@@ -79,6 +121,10 @@ func (h *acting) spec(req *api.NewSession, c access.Caller) (spec tracer.Session
 		return bad("invalid root.pid %d", req.Root.PID)
 	case req.Name != "" && !api.IsSessionWord(req.Name):
 		return spec, badName(req.Name)
+	case req.Exclusive != "" && (req.Name == "" || req.Adopt):
+		return bad("exclusive needs a name, and a child that has not begun")
+	case !slices.Contains(api.Exclusive, cmp.Or(req.Exclusive, api.ExclusiveFail)):
+		return bad("invalid exclusive %q: must be one of %s", req.Exclusive, strings.Join(api.Exclusive, ", "))
 	case req.MaxProcesses < 0 || req.MaxProcesses > 1<<22:
 		return bad("invalid max_processes %d: must be 0 to 4194304", req.MaxProcesses)
 	}

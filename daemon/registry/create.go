@@ -5,7 +5,6 @@ package registry
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
@@ -93,11 +92,9 @@ func (t Tx) Create(spec tracer.SessionSpec) (*Session, error) {
 			i.Owner == spec.Owner && i.Name == spec.Name && x.Active() {
 			return x, nil // the caller did not get the reply: the daemon died
 		}
-		if spec.Name != "" && spec.Rule == 0 && !x.closed && x.info.Name == spec.Name && (x.info.UID == spec.UID ||
-			slices.Contains(around, x)) {
-			return nil, api.NewError(api.CodeBusyName,
-				fmt.Sprintf("session name %q is in use by %v", spec.Name, x.info.ID), "choose another --name")
-		}
+	}
+	if o := t.obstacle(&spec, around); o != nil {
+		return nil, o
 	}
 	if spec.Requested {
 		if err := r.halted(len(around) > 0); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/lineage"
+	"github.com/lineage-ebpf/lineage/lineage/memory"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"github.com/rs/zerolog"
@@ -103,6 +104,8 @@ type Registry struct {
 	sessions map[tracer.SessionID]*Session
 	nested   map[tracer.SessionID][]tracer.SessionID // directly
 	ended    *retained[*Session]                     // and the memory of all receipts
+	queue    []*Place                                // of requests that wait for names, in order of arrival
+	places   *memory.Share
 	gone     []tracer.SessionID
 	canaries hiding
 	memories map[tracer.SessionID]json.RawMessage // of sessions that are older than the daemon, until it meets them
@@ -138,6 +141,7 @@ func New(o Options) *Registry {
 		memories: make(map[tracer.SessionID]json.RawMessage),
 		unheard:  make(map[tracer.SessionID]bool),
 		watch:    make(map[tracer.SessionID]bool),
+		places:   memory.NewShare(maxPlaces),
 		doubts:   doubts{some: make(chan struct{}, 1)},
 	}
 	r.ended = newRetained(MaxEnded, maxReceipts, func(s *Session) {

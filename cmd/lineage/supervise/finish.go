@@ -112,7 +112,7 @@ func (r *runner) end(ctx context.Context, l *link, now bool) error {
 // follow returns the receipt when the session is over.
 func (r *runner) follow(ctx context.Context, l *link) *api.Report {
 	for {
-		rep, err := r.report(ctx, l, reportWait)
+		rep, err := l.report(ctx, r.session.ID, reportWait)
 		if err != nil {
 			return r.unknown(err)
 		}
@@ -124,7 +124,7 @@ func (r *runner) follow(ctx context.Context, l *link) *api.Report {
 
 // stay returns the receipt of a session that outlives its root: the live processes.
 func (r *runner) stay(ctx context.Context, l *link, root int) *api.Report {
-	rep, err := r.report(ctx, l, emptyWait)
+	rep, err := l.report(ctx, r.session.ID, emptyWait)
 	if err != nil {
 		return r.unknown(err)
 	}
@@ -148,8 +148,8 @@ func (r *runner) stay(ctx context.Context, l *link, root int) *api.Report {
 	return rep
 }
 
-func (r *runner) report(ctx context.Context, l *link, wait time.Duration) (*api.Report, error) {
-	return ask(ctx, l, func(c api.Client) (*api.Report, error) { return c.Report(ctx, r.session.ID, wait) })
+func (l *link) report(ctx context.Context, id string, wait time.Duration) (*api.Report, error) {
+	return ask(ctx, l, func(c api.Client) (*api.Report, error) { return c.Report(ctx, id, wait) })
 }
 
 // unknown is the receipt if the daemon gave none. The kernel still ends the session;

@@ -28,7 +28,7 @@ type leaks struct {
 // look ends the session, which outlives its root, when LeakCheck.After is over, and returns the receipt.
 // That also has what exited on its own before, and what the policy keeps: neither is a leak.
 func (k *leaks) look(ctx context.Context, r *runner, l *link) *api.Report {
-	rep, err := r.report(ctx, l, r.Leaks.After)
+	rep, err := l.report(ctx, r.session.ID, r.Leaks.After)
 	if err == nil && rep.Verdict != "" {
 		return rep
 	}

@@ -5,10 +5,13 @@ package supervise
 import (
 	"context"
 	"errors"
+	"math"
+	"os"
 	"sync"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/display"
 )
 
 // link is our connection to the daemon. The daemon may come and go: nothing depends on
@@ -29,6 +32,9 @@ const (
 	reconnects  = 5                     // for one call: the daemon may be lost again
 	connectTime = 15 * time.Second
 )
+
+// createTimeout bounds the wait for a daemon that accepts and does not answer.
+const createTimeout = 30 * time.Second
 
 func newLink(c api.Client, connect, dial func(context.Context) (api.Client, error)) *link {
 	return &link{connect: connect, dial: dial, client: c}
@@ -108,4 +114,37 @@ func (l *link) close() {
 		l.client.Close()
 		l.client = nil
 	}
+}
+
+// create opens the session, and says if it has to wait for its name.
+func (r *runner) create(ctx context.Context, link *link, signals <-chan os.Signal, pid int) (err error) {
+	wait := createTimeout
+	if r.Exclusive == api.ExclusiveWait || r.Exclusive == api.ExclusiveReplace {
+		wait = math.MaxInt64
+		defer time.AfterFunc(time.Second, func() { r.say("run: waiting for the session name %s", r.Name) }).Stop()
+	}
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	r.session, err = unlessEnded(ctx, r, signals, func(ctx context.Context) (*api.Session, error) {
+		return ask(ctx, link, func(c api.Client) (*api.Session, error) { return c.Create(ctx, r.request(pid)) })
+	})
+	refused, ok := errors.AsType[*api.Error](err)
+	switch {
+	case ok && refused.Code == api.CodeBusyName && r.Exclusive != "":
+		return &failure{exitBusy, refused}
+	case err != nil || r.Quiet:
+		return err
+	}
+	for _, id := range r.session.Replaced {
+		said := "ended session " + id
+		if rep, err := link.report(ctx, id, 0); err == nil {
+			for _, n := range display.AfterEnd(rep, &display.Names{Command: commandOf}) {
+				if n.Tone != display.Faint { // a port may be in use still
+					said += "; " + n.Text
+				}
+			}
+		}
+		r.say("run: %s", said)
+	}
+	return nil
 }

@@ -44,12 +44,11 @@ type script struct {
 	ShowEnd bool // say when the end begins, and when it is over
 	Options struct {
 		Name, OnExit, Report, User string
+		Exclusive                  string
 		GraceMS                    *int64
 		NoSubreaper, Quiet         bool
 		Leaks                      LeakCheck
-		MaxLifetime, Idle          time.Duration
-		MaxProcesses               int
-		MaxRSS                     int64
+		Limits                     Limits
 	}
 	Log       string     // file for one line a call
 	Refusal   *api.Error // of a new session
@@ -78,11 +77,11 @@ func runFake() int {
 	os.Unsetenv("LNGTEST_RUN")
 	f := newFake(s)
 	o := Options{
-		Name: s.Options.Name, OnExit: s.Options.OnExit, Report: s.Options.Report, User: s.Options.User,
+		Name: s.Options.Name, Exclusive: s.Options.Exclusive, OnExit: s.Options.OnExit, Report: s.Options.Report, User: s.Options.User,
 		Subreaper: !s.Options.NoSubreaper, Quiet: s.Options.Quiet,
-		Leaks:       s.Options.Leaks,
-		MaxLifetime: s.Options.MaxLifetime, Idle: s.Options.Idle, MaxProcesses: s.Options.MaxProcesses, MaxRSS: s.Options.MaxRSS,
-		Args: os.Args[1:], Env: os.Environ(),
+		Leaks:  s.Options.Leaks,
+		Limits: s.Options.Limits,
+		Args:   os.Args[1:], Env: os.Environ(),
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Connect: f.connect, Dial: f.dial,
 	}
@@ -198,7 +197,11 @@ func (f *fake) create(ctx context.Context, req api.NewSession) (*api.Session, er
 	if f.Refusal != nil {
 		return nil, f.Refusal
 	}
-	return &api.Session{ID: "k3x9q2", Name: req.Name, Root: &api.Process{Ref: api.Ref{PID: rootPID}}, State: "active", Token: "lngtest-token", GraceSeconds: f.GraceSecs}, nil
+	var replaced []string
+	if req.Exclusive == api.ExclusiveReplace {
+		replaced = []string{"0ldone"}
+	}
+	return &api.Session{ID: "k3x9q2", Name: req.Name, Root: &api.Process{Ref: api.Ref{PID: rootPID}}, State: "active", Token: "lngtest-token", GraceSeconds: f.GraceSecs, Replaced: replaced}, nil
 }
 
 func (f *fake) end(s string, req api.EndRequest) (*api.Report, error) {

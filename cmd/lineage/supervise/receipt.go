@@ -129,7 +129,7 @@ func (r *runner) lines(rep *api.Report) []string {
 	if rep.Session != "" {
 		about = fmt.Sprintf("session %s: ", rep.Session)
 	}
-	names := display.Names{Command: func(p *api.Process) string { return display.Brief(p.Argv, p.Comm, p.ArgvTruncated, maxCommand) }}
+	names := display.Names{Command: commandOf}
 	others := r.others(rep, about, &names, (len(over) > 0 || why != "") && !r.Quiet)
 	clean, quiet := rep.Verdict == api.VerdictClean, r.Quiet && r.leaks.code == 0
 	if why == "" && clean && (len(over) == 0 || quiet) {
@@ -162,6 +162,11 @@ func (r *runner) lines(rep *api.Report) []string {
 		lines[i] = fmt.Sprintf("  %s %s  %s", rows[i].PID, rows[i].Command, rows[i].How)
 	}
 	return slices.Concat(head, first(maxLines, lines), others)
+}
+
+// commandOf is a process's command line, as a line has room for it.
+func commandOf(p *api.Process) string {
+	return display.Brief(p.Argv, p.Comm, p.ArgvTruncated, maxCommand)
 }
 
 // first is the first lines, and how many more there are.

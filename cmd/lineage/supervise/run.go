@@ -25,6 +25,7 @@ import (
 // Exit codes of our own. All others that Run returns are the command's.
 const (
 	exitLeaks    = 123 // Options.Leaks.Fail, and the command left something
+	exitBusy     = 75  // Options.Exclusive, and the name is not free: EX_TEMPFAIL of sysexits(3)
 	exitFailed   = 125 // we failed before the command ran, or its receipt is missing
 	exitCannot   = 126 // the command was found and could not be executed
 	exitNotFound = 127
@@ -37,27 +38,21 @@ const (
 	OnExitReport = "report"
 )
 
-// createTimeout bounds the wait for a daemon that accepts and does not answer.
-const createTimeout = 30 * time.Second
-
 // Options say what to run and how.
 type Options struct {
 	Name      string         // of the session; may be empty
+	Exclusive string         // one of [api.Exclusive], with a Name; "": no
 	Grace     *time.Duration // between SIGTERM and SIGKILL; nil: the daemon's default
 	OnExit    string         // OnExitEnd (also "") or OnExitReport
 	Leaks     LeakCheck      // not with OnExitReport
-	Report    string         // file for the receipt as JSON; "": none
-	Confine   bool           // the session's signals do not reach other processes
-	Spare     string         // root: no other member may kill or stop the root
-	Subreaper bool           // orphans of the session become ours, not PID 1's
-	Quiet     bool           // print nothing about leftovers that were ended
-	User      string         // that the command runs as; "": the caller
-	Args      []string       // the command
-
-	// Limits of the session; 0: none.
-	MaxLifetime, Idle time.Duration
-	MaxProcesses      int
-	MaxRSS            int64 // bytes
+	Limits    Limits
+	Report    string   // file for the receipt as JSON; "": none
+	Confine   bool     // the session's signals do not reach other processes
+	Spare     string   // root: no other member may kill or stop the root
+	Subreaper bool     // orphans of the session become ours, not PID 1's
+	Quiet     bool     // print nothing about leftovers that were ended
+	User      string   // that the command runs as; "": the caller
+	Args      []string // the command
 
 	Stdin, Stdout, Stderr *os.File // the command's; nil: closed. Ours: Stderr
 	Env                   []string
@@ -72,6 +67,13 @@ type Options struct {
 	Ending func(*api.Session) (done func())
 
 	verb string // run or init, for messages
+}
+
+// Limits end a session; 0: none.
+type Limits struct {
+	MaxLifetime, Idle time.Duration
+	MaxProcesses      int
+	MaxRSS            int64 // bytes
 }
 
 // failure is an error that decides Run's exit code.
@@ -162,11 +164,7 @@ func (r *runner) run(ctx context.Context) (int, error) {
 			return 0, fmt.Errorf("become a subreaper: %w", err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, createTimeout)
-	defer cancel()
-	r.session, err = unlessEnded(ctx, r, sigs.to, func(ctx context.Context) (*api.Session, error) {
-		return ask(ctx, link, func(c api.Client) (*api.Session, error) { return c.Create(ctx, r.request(child.pid)) })
-	})
+	err = r.create(ctx, link, sigs.to, child.pid)
 	if err != nil {
 		return refused(err)
 	}
@@ -303,9 +301,9 @@ func unlessEnded[T any](
 
 func (r *runner) request(pid int) api.NewSession {
 	req := api.NewSession{
-		Root: api.Ref{PID: pid}, Name: r.Name, OnRootExit: r.OnExit, Spare: r.Spare,
-		MaxLifetimeMS: r.MaxLifetime.Milliseconds(), IdleMS: r.Idle.Milliseconds(),
-		MaxProcesses: r.MaxProcesses, MaxRSSBytes: r.MaxRSS, TimeoutMS: r.timed.ms(),
+		Root: api.Ref{PID: pid}, Name: r.Name, Exclusive: r.Exclusive, OnRootExit: r.OnExit, Spare: r.Spare,
+		MaxLifetimeMS: r.Limits.MaxLifetime.Milliseconds(), IdleMS: r.Limits.Idle.Milliseconds(),
+		MaxProcesses: r.Limits.MaxProcesses, MaxRSSBytes: r.Limits.MaxRSS, TimeoutMS: r.timed.ms(),
 	}
 	if r.Leaks.Fail {
 		req.OnRootExit = "owner"

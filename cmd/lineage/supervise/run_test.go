@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
@@ -174,5 +175,33 @@ func TestNothingIsStartedForACommandThatIsNone(t *testing.T) {
 	run(t, s, "lngtest-nowhere")
 	if log, err := os.ReadFile(s.Log); err == nil {
 		t.Errorf("calls: %s", log)
+	}
+}
+
+// TestExclusive: a name that is not free is 75; of what was ended for it, run names what may be in the way.
+func TestExclusive(t *testing.T) {
+	busy := api.NewError(api.CodeBusyName, "name x is in use by 0ldone", "choose another")
+	port := api.Port{Proto: "tcp", Port: 8080, Connections: 1}
+	for _, c := range []struct {
+		how     string
+		refusal *api.Error
+		code    int
+		says    string
+	}{
+		{"fail", busy, 75, "name x is in use by 0ldone; choose another"},
+		{"replace", busy, 75, "name x is in use by 0ldone; choose another"},
+		{"wait", api.NewError(api.CodeTooMany, "too many", ""), 125, "too many"},
+		{"wait", nil, 0, ""},
+		{"replace", nil, 0, "run: ended session 0ldone; " + display.Port(&port) + " has 1 connection in TIME_WAIT"},
+	} {
+		s := script{Log: filepath.Join(t.TempDir(), "log"), Refusal: c.refusal}
+		s.Options.Name, s.Options.Exclusive = "x", c.how
+		s.Verdict = &api.Report{Session: "k3x9q2", Verdict: api.VerdictClean, PortsTimeWait: []api.Port{port}}
+		got := run(t, s, "true")
+		says := strings.TrimPrefix(strings.TrimSuffix(got.stderr, "\n"), "lineage: ")
+		log := string(require.ReadFile(t, s.Log))
+		if got.code != c.code || says != c.says || !strings.Contains(log, `"exclusive":"`+c.how+`"`) {
+			t.Errorf("%s: %+v, want %d %q; asked %s", c.how, got, c.code, c.says, log)
+		}
 	}
 }

@@ -42,8 +42,3 @@ func TestSpread(t *testing.T) {
 		}
 	}
 }
-
-// TestRestart: a daemon that died is started again when systemd does that.
-func TestRestart(t *testing.T) {
-	require.Contains(t, string(require.ReadFile(t, "../../packaging/systemd/lineage.service.in")), "RestartSec="+restartAfter.String()+"\n")
-}

@@ -48,7 +48,7 @@ __noinline int move(u32 tgid, u64 start, u64 from, u64 to)
 }
 
 /* Enter a process other than by a fork. Counted first: its death may come right after. -errno. */
-static __always_inline long join(u32 tgid, const struct entry *n)
+static inline long join(u32 tgid, const struct entry *n)
 {
 	long err;
 
@@ -63,7 +63,7 @@ static __always_inline long join(u32 tgid, const struct entry *n)
  * The call of what a process made at a time that is not known: not an agent's, whose calls
  * change.
  */
-static __always_inline u32 call_of(const struct entry *e)
+static inline u32 call_of(const struct entry *e)
 {
 	return e && !(e->flags & FLAG_SPARED) ? e->creator.call : 0;
 }
@@ -73,8 +73,8 @@ static __always_inline u32 call_of(const struct entry *e)
  * Returns 1, or 0 if it is dead, protected, a kernel thread, or not in `from` (0: in a
  * session), or if the session would kill it; -ENOSPC if there is no room for it.
  */
-static __always_inline int adopt(struct task_struct *leader, u64 from, u64 session,
-				 const struct identity *creator, u32 evidence)
+static inline int adopt(struct task_struct *leader, u64 from, u64 session,
+			const struct identity *creator, u32 evidence)
 {
 	u32 tgid = leader->tgid;
 	struct entry n = {
@@ -122,7 +122,7 @@ static __always_inline int adopt(struct task_struct *leader, u64 from, u64 sessi
 }
 
 /* Is it not for the adopter to act for, by any of its uids? Read without types, see descends(). */
-static __always_inline bool foreign(struct task_struct *t)
+static inline bool foreign(struct task_struct *t)
 {
 	u32 only = READ_ONCE(control.adopting_uid);
 	const struct cred *cred;
@@ -172,7 +172,7 @@ __noinline bool descends(u64 session)
  * one of its ancestors is in the session already, the outsider belongs there, and so
  * does its child. The ancestors in between are found by the pass.
  */
-static __always_inline struct entry *adopt_creator(struct task_struct *leader)
+static inline struct entry *adopt_creator(struct task_struct *leader)
 {
 	u64 session = READ_ONCE(control.adopting);
 	u32 tgid = leader->tgid;

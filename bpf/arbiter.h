@@ -13,7 +13,7 @@
  * Take the entry for its burial, and read its session. Only one caller succeeds; it
  * marks or deletes the entry, and then calls let_go().
  */
-static __always_inline bool seize(const struct identity *id, struct entry *e, u64 *session)
+static inline bool seize(const struct identity *id, struct entry *e, u64 *session)
 {
 	if (!swap(&e->start, id->start, 0))
 		return false;
@@ -22,12 +22,12 @@ static __always_inline bool seize(const struct identity *id, struct entry *e, u6
 	return true;
 }
 
-static __always_inline void let_go(const struct identity *id)
+static inline void let_go(const struct identity *id)
 {
 }
 
 /* Its memory, files and ports are gone: note it, once. */
-static __always_inline bool end_dying(const struct identity *id, struct entry *e)
+static inline bool end_dying(const struct identity *id, struct entry *e)
 {
 	return swap(&e->start, ENTRY_DEAD | ENTRY_TEARING | id->start, ENTRY_DEAD | id->start);
 }
@@ -36,7 +36,7 @@ static __always_inline bool end_dying(const struct identity *id, struct entry *e
  * Take a process that is torn down and reaped, once; get its session. The entry stays
  * until it is counted: a limit of processes asks whether one is being counted.
  */
-static __always_inline bool collect(const struct identity *id, struct entry *e, u64 *session)
+static inline bool collect(const struct identity *id, struct entry *e, u64 *session)
 {
 	if (!swap(&e->start, ENTRY_DEAD | id->start, ENTRY_DEAD))
 		return false;
@@ -52,7 +52,7 @@ static __always_inline bool collect(const struct identity *id, struct entry *e, 
  * there is no undo, because it may have forked there. But if it was in no session, its
  * death may have been passed over already.
  */
-static __always_inline bool reassign(const struct identity *id, struct entry *e, u64 from, u64 to)
+static inline bool reassign(const struct identity *id, struct entry *e, u64 from, u64 to)
 {
 	u64 start;
 

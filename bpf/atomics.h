@@ -40,7 +40,7 @@
  * hook's on signals. The last byte is a pause's: who loses a flag there to another writer
  * reads the pause again.
  */
-static __always_inline void set_flags(struct entry *e, u32 flags)
+static inline void set_flags(struct entry *e, u32 flags)
 {
 	if (flags & 0xff)
 		((volatile u8 *)&e->flags)[0] |= flags;
@@ -52,7 +52,7 @@ static __always_inline void set_flags(struct entry *e, u32 flags)
 		((volatile u8 *)&e->flags)[3] |= flags >> 24;
 }
 
-static __always_inline void clear_flags(struct entry *e, u32 flags)
+static inline void clear_flags(struct entry *e, u32 flags)
 {
 	if (flags & 0xff)
 		((volatile u8 *)&e->flags)[0] &= ~flags;

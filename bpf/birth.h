@@ -11,7 +11,7 @@
 #include "pause.h"
 
 /* The creator's entry. One that it should have, but does not have yet, is made. */
-static __always_inline struct entry *creator_entry(struct task_struct *creator)
+static inline struct entry *creator_entry(struct task_struct *creator)
 {
 	struct task_struct *leader = creator->group_leader;
 	u32 tgid = creator->tgid;
@@ -31,8 +31,8 @@ static __always_inline struct entry *creator_entry(struct task_struct *creator)
  * The writer that enters it also reports it: the other one may have been skipped. If the
  * place of an earlier process is taken, another program is about to delete that entry.
  */
-static __always_inline long enter_child(struct entry *creator, u32 creator_tgid,
-					struct task_struct *child, u64 cgroup, u64 *session)
+static inline long enter_child(struct entry *creator, u32 creator_tgid,
+			       struct task_struct *child, u64 cgroup, u64 *session)
 {
 	u32 tgid = child->tgid;
 	struct entry n = {
@@ -72,7 +72,7 @@ static __always_inline long enter_child(struct entry *creator, u32 creator_tgid,
 	return 0;
 }
 
-static __always_inline bool above_limit(struct session *s, s64 limit)
+static inline bool above_limit(struct session *s, s64 limit)
 {
 	if (s->live > limit)
 		return true;
@@ -84,7 +84,7 @@ static __always_inline bool above_limit(struct session *s, s64 limit)
  * Here only verbs change states and look for reaped processes. So user space gets an
  * event: the session is active, with this cause. It then makes a pass.
  */
-static __always_inline void ask_for_pass(struct ctl *c)
+static inline void ask_for_pass(struct ctl *c)
 {
 	u64 now = bpf_ktime_get_ns();
 
@@ -96,7 +96,7 @@ static __always_inline void ask_for_pass(struct ctl *c)
 #endif
 
 /* If a newborn takes a session over its limit, the session's end begins and it is killed. */
-static __always_inline bool over_limit(u64 id)
+static inline bool over_limit(u64 id)
 {
 	struct session *s;
 	struct ctl *c;
@@ -138,14 +138,15 @@ __noinline int note_unentered(u64 id)
  * or a pass meets it. If the child was not entered its creator lives: user space finds
  * the child by it, and nothing else leads to the child.
  */
-static __always_inline void kill_newborn(struct entry *creator, struct task_struct *child)
+static inline void kill_newborn(struct entry *creator, struct task_struct *child)
 {
 	struct entry *e = entered(child->tgid, child->start_boottime);
 
 #ifndef BASELINE
 	if (config.can_signal && bpf_send_signal_task) {
 		if (e)
-			set_flags(e, FLAG_KILLED); /* before the send: the hook on signals asks */
+			set_flags(e,
+				  FLAG_KILLED); /* before the send: the hook on signals asks */
 		if (!bpf_send_signal_task(child, SIGKILL, PIDTYPE_TGID, 0)) {
 			count(COUNT_NEWBORN_KILLED);
 			return;
@@ -167,7 +168,7 @@ static __always_inline void kill_newborn(struct entry *creator, struct task_stru
 	}
 }
 
-static __always_inline void on_fork(struct task_struct *creator, struct task_struct *child)
+static inline void on_fork(struct task_struct *creator, struct task_struct *child)
 {
 	u32 tgid = creator->tgid;
 	struct entry *c;

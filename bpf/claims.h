@@ -16,7 +16,7 @@ struct {
 } claims SEC(".maps");
 
 /* True for one caller, until it lets go. */
-static __always_inline bool claim(const struct identity *id)
+static inline bool claim(const struct identity *id)
 {
 	u32 mine = 1;
 	long err = bpf_map_update_elem(&claims, id, &mine, BPF_NOEXIST);
@@ -27,13 +27,13 @@ static __always_inline bool claim(const struct identity *id)
 }
 
 /* The key of a note for the holder of the claim: another caller came to bury it. */
-static __always_inline struct identity word_of(const struct identity *id)
+static inline struct identity word_of(const struct identity *id)
 {
 	return (struct identity){ .start = id->start, .tgid = id->tgid, .pad = 1 };
 }
 
 /* True if there is a note: its last thread is gone, and the holder has to bury it. */
-static __always_inline bool let_go(const struct identity *id)
+static inline bool let_go(const struct identity *id)
 {
 	struct identity word = word_of(id);
 
@@ -42,7 +42,7 @@ static __always_inline bool let_go(const struct identity *id)
 }
 
 /* Under the claim the entry stays: only the holder deletes it. */
-static __always_inline struct entry *claimed(const struct identity *id)
+static inline struct entry *claimed(const struct identity *id)
 {
 	struct entry *e = entered(id->tgid, id->start);
 
@@ -55,7 +55,7 @@ static __always_inline struct entry *claimed(const struct identity *id)
  * The note is written before the second try. Either that try finds the claim free, or
  * the holder finds the note: both sides go through the bucket locks of the same map.
  */
-static __always_inline bool seize(const struct identity *id, struct entry *seen, u64 *session)
+static inline bool seize(const struct identity *id, struct entry *seen, u64 *session)
 {
 	struct identity word = word_of(id);
 	struct entry *e;
@@ -73,7 +73,7 @@ static __always_inline bool seize(const struct identity *id, struct entry *seen,
 	return true;
 }
 
-static __always_inline bool end_dying(const struct identity *id, struct entry *e)
+static inline bool end_dying(const struct identity *id, struct entry *e)
 {
 	bool ends;
 
@@ -87,7 +87,7 @@ static __always_inline bool end_dying(const struct identity *id, struct entry *e
 	return ends;
 }
 
-static __always_inline bool collect(const struct identity *id, struct entry *e, u64 *session)
+static inline bool collect(const struct identity *id, struct entry *e, u64 *session)
 {
 	if (!claim(id))
 		return false;
@@ -102,8 +102,7 @@ static __always_inline bool collect(const struct identity *id, struct entry *e, 
 
 int forget(u32 tgid, u64 start);
 
-static __always_inline bool reassign(const struct identity *id, struct entry *seen, u64 from,
-				     u64 to)
+static inline bool reassign(const struct identity *id, struct entry *seen, u64 from, u64 to)
 {
 	struct entry *e;
 	bool moved;

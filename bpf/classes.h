@@ -29,7 +29,7 @@ struct {
 	__type(value, struct classes);
 } classes SEC(".maps");
 
-static __always_inline u32 *class_of(u32 tgid)
+static inline u32 *class_of(u32 tgid)
 {
 	u32 zero = 0;
 	struct classes *c = bpf_map_lookup_elem(&classes, &zero);
@@ -37,14 +37,14 @@ static __always_inline u32 *class_of(u32 tgid)
 	return c ? &c->entries[tgid & (CLASSES - 1)] : NULL;
 }
 
-static __always_inline bool occupied(u32 tgid)
+static inline bool occupied(u32 tgid)
 {
 	u32 *n = class_of(tgid);
 
 	return !n || READ_ONCE(*n);
 }
 
-static __always_inline void occupy(u32 tgid)
+static inline void occupy(u32 tgid)
 {
 	u32 *n = class_of(tgid);
 
@@ -52,7 +52,7 @@ static __always_inline void occupy(u32 tgid)
 		fetch_add(n, 1);
 }
 
-static __always_inline void vacate(u32 tgid)
+static inline void vacate(u32 tgid)
 {
 	u32 *n = class_of(tgid);
 
@@ -61,12 +61,12 @@ static __always_inline void vacate(u32 tgid)
 }
 
 /* As bpf_map_lookup_elem, but fast for a process that is probably an outsider. */
-static __always_inline struct entry *entry_at(u32 tgid)
+static inline struct entry *entry_at(u32 tgid)
 {
 	return occupied(tgid) ? bpf_map_lookup_elem(&processes, &tgid) : NULL;
 }
 
-static __always_inline long insert(u32 tgid, const struct entry *n)
+static inline long insert(u32 tgid, const struct entry *n)
 {
 	long err;
 
@@ -77,7 +77,7 @@ static __always_inline long insert(u32 tgid, const struct entry *n)
 	return err;
 }
 
-static __always_inline long erase(u32 tgid)
+static inline long erase(u32 tgid)
 {
 	long err = bpf_map_delete_elem(&processes, &tgid);
 
@@ -87,7 +87,7 @@ static __always_inline long erase(u32 tgid)
 }
 
 /* Delete an element that no other program may delete or replace. */
-static __always_inline void drop(u32 tgid, struct entry *e)
+static inline void drop(u32 tgid, struct entry *e)
 {
 	if (!erase(tgid))
 		return;
@@ -97,20 +97,20 @@ static __always_inline void drop(u32 tgid, struct entry *e)
 }
 
 /* The entry of a living process. */
-static __always_inline struct entry *entered(u32 tgid, u64 start)
+static inline struct entry *entered(u32 tgid, u64 start)
 {
 	struct entry *e = entry_at(tgid);
 
 	return e && e->start == start ? e : NULL;
 }
 
-static __always_inline bool alive(const struct identity *id)
+static inline bool alive(const struct identity *id)
 {
 	return entered(id->tgid, id->start);
 }
 
 /* The entry of a dead process that was not counted as reaped yet. */
-static __always_inline struct entry *dead_at(const struct identity *id)
+static inline struct entry *dead_at(const struct identity *id)
 {
 	u32 tgid = id->tgid;
 	u64 dead = ENTRY_DEAD | ENTRY_TEARING | id->start;

@@ -6,33 +6,33 @@
 #include "atomics.h"
 #include <bpf/bpf_core_read.h>
 
-static __always_inline u32 current_tgid(void)
+static inline u32 current_tgid(void)
 {
 	return bpf_get_current_pid_tgid() >> 32;
 }
 
 #ifndef BASELINE
 
-static __always_inline u64 current_start(void)
+static inline u64 current_start(void)
 {
 	return bpf_get_current_task_btf()->group_leader->start_boottime;
 }
 
-static __always_inline u64 current_cgroup(void)
+static inline u64 current_cgroup(void)
 {
 	return bpf_get_current_task_btf()->cgroups->dfl_cgrp->kn->id;
 }
 
 #else
 
-static __always_inline u64 current_start(void)
+static inline u64 current_start(void)
 {
 	struct task_struct *t = (void *)bpf_get_current_task();
 
 	return BPF_CORE_READ(t, group_leader, start_boottime);
 }
 
-static __always_inline u64 current_cgroup(void)
+static inline u64 current_cgroup(void)
 {
 	struct task_struct *t = (void *)bpf_get_current_task();
 
@@ -42,7 +42,7 @@ static __always_inline u64 current_cgroup(void)
 #endif
 
 /* Kill the current process, a condemned member. */
-static __always_inline void kill_current(struct entry *e)
+static inline void kill_current(struct entry *e)
 {
 	if (e->flags & FLAG_PROTECTED)
 		return;

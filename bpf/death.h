@@ -34,7 +34,7 @@ __noinline bool root_counts(u64 id, u32 tgid, u64 start)
 }
 
 /* Count the death of the entry, and mark or remove it. False: another caller did. */
-static __always_inline bool bury(u32 tgid, struct entry *e, u64 start, bool keep)
+static inline bool bury(u32 tgid, struct entry *e, u64 start, bool keep)
 {
 	struct identity id = { .start = start, .tgid = tgid };
 	u64 session;
@@ -45,7 +45,8 @@ static __always_inline bool bury(u32 tgid, struct entry *e, u64 start, bool keep
 	flags = e->flags;
 	if (session && keep) {
 		chain_count(session, DIED);
-		e->session = session | SESSION_DEAD; /* baseline: a member until it is counted */
+		e->session =
+			session | SESSION_DEAD; /* baseline: a member until it is counted */
 		WRITE_ONCE(e->start, ENTRY_DEAD | ENTRY_TEARING | start);
 	} else {
 		if (session)
@@ -114,7 +115,7 @@ __noinline int make_way(u32 tgid, u64 start)
 }
 
 /* Insert an entry, in the place of an earlier process with this PID. -errno. */
-static __always_inline long place(u32 tgid, const struct entry *n)
+static inline long place(u32 tgid, const struct entry *n)
 {
 	long err = insert(tgid, n);
 
@@ -127,14 +128,14 @@ static __always_inline long place(u32 tgid, const struct entry *n)
  * Is it being killed, or in exit_group()? This is the kernel's flag, not ours. Since
  * 5.17 a core dump has the same flag, and may take minutes: SIGKILL cuts it short.
  */
-static __always_inline bool is_killed(struct signal_struct *s)
+static inline bool is_killed(struct signal_struct *s)
 {
 	if (!(s->flags & SIGNAL_GROUP_EXIT))
 		return false;
 	return !bpf_core_field_exists(s->core_state) || !s->core_state;
 }
 
-static __always_inline u32 exit_status(struct task_struct *t)
+static inline u32 exit_status(struct task_struct *t)
 {
 	return t->signal->flags & SIGNAL_GROUP_EXIT ? t->signal->group_exit_code :
 						      t->group_leader->exit_code;
@@ -152,13 +153,14 @@ __noinline int client_left(u32 tgid, u64 start, u32 status)
 
 	if (!s || (!(status & 0x7f) && status >> 8 < CODE_INTERRUPTED) || !alive(&s->root))
 		return 0;
-	fetch_add(&s->left, 1); /* a full barrier: a pass that takes what is due later sees it */
+	fetch_add(&s->left,
+		  1); /* a full barrier: a pass that takes what is due later sees it */
 	WRITE_ONCE(control.due, 1);
 	return 0;
 }
 
-static __always_inline void tell_exit(struct event_exit *e, struct task_struct *t,
-				      const struct entry *n, u32 tgid)
+static inline void tell_exit(struct event_exit *e, struct task_struct *t, const struct entry *n,
+			     u32 tgid)
 {
 	struct task_struct *leader = t->group_leader;
 
@@ -177,7 +179,7 @@ static __always_inline void tell_exit(struct event_exit *e, struct task_struct *
  * place in the ring is reserved before the count and committed after it: a reader finds
  * it counted, and "empty" follows the last exit.
  */
-static __always_inline void die(struct task_struct *t, u32 tgid, struct entry *e)
+static inline void die(struct task_struct *t, u32 tgid, struct entry *e)
 {
 	struct event_exit *x = NULL;
 	struct event_killed *k;
@@ -205,7 +207,7 @@ static __always_inline void die(struct task_struct *t, u32 tgid, struct entry *e
  * A thread exits. Group death is signal->live == 0, not "the leader exited":
  * a zombie leader may have living threads. Two last threads may both see 0.
  */
-static __always_inline void on_exit(struct task_struct *t)
+static inline void on_exit(struct task_struct *t)
 {
 	u32 tgid = t->tgid;
 	struct entry *e;

@@ -15,7 +15,7 @@
 #include "adopt.h"
 
 /* The elder's entry of the process. */
-static __always_inline void *elder_entry(u32 tgid, u64 start)
+static inline void *elder_entry(u32 tgid, u64 start)
 {
 	u32 zero = 0;
 	void *members, *old;
@@ -33,7 +33,7 @@ static __always_inline void *elder_entry(u32 tgid, u64 start)
  * Enter the process as the elder has it, if it is a member or an owner there. Not yet
  * if its session was opened there after the sessions were read: they are read again.
  */
-static __always_inline struct entry *carry(struct task_struct *leader, u32 tgid, u64 start)
+static inline struct entry *carry(struct task_struct *leader, u32 tgid, u64 start)
 {
 	struct entry n = { .start = start };
 	void *old = elder_entry(tgid, start);
@@ -57,7 +57,7 @@ static __always_inline struct entry *carry(struct task_struct *leader, u32 tgid,
 }
 
 /* Move a process that was carried before an exec in the elder opened a session for it. */
-static __always_inline bool carry_again(u32 tgid, u64 start, struct entry *e)
+static inline bool carry_again(u32 tgid, u64 start, struct entry *e)
 {
 	void *old = elder_entry(tgid, start);
 	u64 from = e->session, to;

@@ -17,7 +17,7 @@
  * untrusted one checks the address, which made an exec 5 % slower: not for frequent
  * paths.
  */
-static __always_inline struct task_struct *plain(struct task_struct *t)
+static inline struct task_struct *plain(struct task_struct *t)
 {
 #ifndef BASELINE
 	return bpf_rdonly_cast(t, bpf_core_type_id_kernel(struct task_struct));
@@ -26,15 +26,15 @@ static __always_inline struct task_struct *plain(struct task_struct *t)
 #endif
 }
 
-static __always_inline void identify(struct identity *id, struct task_struct *leader)
+static inline void identify(struct identity *id, struct task_struct *leader)
 {
 	id->start = leader->start_boottime;
 	id->tgid = leader->tgid;
 	id->pad = 0;
 }
 
-static __always_inline void header_at(struct event_header *h, u64 time, u16 type, u32 tgid,
-				      u64 start, u64 session, u32 flags)
+static inline void header_at(struct event_header *h, u64 time, u16 type, u32 tgid, u64 start,
+			     u64 session, u32 flags)
 {
 	h->type = type;
 	h->cpu = bpf_get_smp_processor_id();
@@ -47,8 +47,8 @@ static __always_inline void header_at(struct event_header *h, u64 time, u16 type
 	h->session = session;
 }
 
-static __always_inline void header(struct event_header *h, u16 type, u32 tgid, u64 start,
-				   u64 session, u32 flags)
+static inline void header(struct event_header *h, u16 type, u32 tgid, u64 start, u64 session,
+			  u32 flags)
 {
 	header_at(h, bpf_ktime_get_boot_ns(), type, tgid, start, session, flags);
 }
@@ -57,7 +57,7 @@ static __always_inline void header(struct event_header *h, u16 type, u32 tgid, u
  * A wake-up costs ten times as much as the rest of a hook. While the reader says that
  * it polls, only urgent events or a ring that is half full wake it.
  */
-static __always_inline u64 wakeup(bool urgent)
+static inline u64 wakeup(bool urgent)
 {
 	if (urgent)
 		return BPF_RB_FORCE_WAKEUP;
@@ -69,7 +69,7 @@ static __always_inline u64 wakeup(bool urgent)
 }
 
 /* The ring has no room for an event. Its number is used up, so the gap is visible. */
-static __always_inline void *lost(void)
+static inline void *lost(void)
 {
 	count(COUNT_SEQ);
 	count(COUNT_LOST);
@@ -82,7 +82,7 @@ static __always_inline void *lost(void)
  * Has it not run yet? Its fork hook may be about to enter it, and an entry that is there
  * before would take it out of its creator's session.
  */
-static __always_inline bool is_new(struct task_struct *t)
+static inline bool is_new(struct task_struct *t)
 {
 	struct task_struct___v513 *old = (void *)t;
 
@@ -91,20 +91,21 @@ static __always_inline bool is_new(struct task_struct *t)
 	return BPF_CORE_READ(old, state) & TASK_NEW;
 }
 
-static __always_inline u32 uid_of(struct task_struct *t)
+static inline u32 uid_of(struct task_struct *t)
 {
 	return t->cred->euid.val;
 }
 
-static __always_inline u64 cgroup_of(struct task_struct *t)
+static inline u64 cgroup_of(struct task_struct *t)
 {
 	return t->cgroups->dfl_cgrp->kn->id;
 }
 
 /* The name is only text. If it changes meanwhile, some of the copy is old and some is new. */
-static __always_inline void describe(struct facts *f, struct task_struct *t)
+static inline void describe(struct facts *f, struct task_struct *t)
 {
-	u64 *to = (u64 *)f->comm; /* else the compiler copies by halves, as facts has only u32 */
+	u64 *to =
+		(u64 *)f->comm; /* else the compiler copies by halves, as facts has only u32 */
 
 	f->uid = uid_of(t);
 	to[0] = ((u64 *)t->comm)[0];
@@ -124,8 +125,8 @@ __noinline int emit_session(u64 session, u32 state, u32 cause)
 	return 0;
 }
 
-static __always_inline void emit_birth(struct task_struct *t, u32 tgid, const struct entry *n,
-				       u64 cgroup, u64 time)
+static inline void emit_birth(struct task_struct *t, u32 tgid, const struct entry *n,
+			      u64 cgroup, u64 time)
 {
 	struct event_birth *e = reserve(struct event_birth);
 

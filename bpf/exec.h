@@ -11,7 +11,7 @@
  * Not bpf_ringbuf_output: whether to wake the reader may be asked only once the event
  * has its place in the ring, see sleep() of the reader.
  */
-static __always_inline void emit_scratch(struct exec_scratch *x, u32 len)
+static inline void emit_scratch(struct exec_scratch *x, u32 len)
 {
 	struct bpf_dynptr ring;
 
@@ -26,7 +26,7 @@ static __always_inline void emit_scratch(struct exec_scratch *x, u32 len)
  * Before 5.19 this cannot be asked between the two. So ask again afterwards, and wake a
  * reader that went to sleep meanwhile.
  */
-static __always_inline void emit_scratch(struct exec_scratch *x, u32 len)
+static inline void emit_scratch(struct exec_scratch *x, u32 len)
 {
 	u64 flags = wakeup(false);
 	void *nothing;
@@ -43,8 +43,8 @@ static __always_inline void emit_scratch(struct exec_scratch *x, u32 len)
 }
 #endif
 
-static __always_inline void emit_exec(struct task_struct *t, struct linux_binprm *bprm,
-				      const struct entry *n, u32 tgid)
+static inline void emit_exec(struct task_struct *t, struct linux_binprm *bprm,
+			     const struct entry *n, u32 tgid)
 {
 	u32 zero = 0, len = 0, room;
 	struct exec_scratch *x = bpf_map_lookup_elem(&scratch, &zero);
@@ -85,7 +85,7 @@ static __always_inline void emit_exec(struct task_struct *t, struct linux_binprm
 }
 
 /* Kill or stop the current process, if its session demands that. */
-static __always_inline void obey(struct entry *e, u64 session)
+static inline void obey(struct entry *e, u64 session)
 {
 	u32 demand = demanded(session);
 
@@ -96,7 +96,7 @@ static __always_inline void obey(struct entry *e, u64 session)
 }
 
 /* For a member that enters a system call. Runs in the process itself. */
-static __always_inline void on_syscall(void)
+static inline void on_syscall(void)
 {
 	u32 tgid = current_tgid();
 	struct entry *e = bpf_map_lookup_elem(&processes, &tgid);
@@ -117,7 +117,7 @@ __noinline int become_agent(void)
 #endif
 
 /* Runs in the process itself, which has its new memory and name. */
-static __always_inline void on_exec(struct task_struct *t, struct linux_binprm *bprm)
+static inline void on_exec(struct task_struct *t, struct linux_binprm *bprm)
 {
 	u32 tgid = t->tgid, looks = READ_ONCE(control.agents);
 	char comm[COMM_LEN] = {};

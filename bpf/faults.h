@@ -73,7 +73,7 @@ static long is_over(u64 n, struct hold **h)
 	return 0;
 }
 
-static __always_inline void wait_at(u64 first, u64 second, u32 which)
+static inline void wait_at(u64 first, u64 second, u32 which)
 {
 	u32 zero = 0;
 	struct hold *h = bpf_map_lookup_elem(&holds, &which);
@@ -99,7 +99,7 @@ __noinline int hold(u64 first, u64 second)
 }
 
 #else
-static __always_inline int hold(u64 first, u64 second)
+static inline int hold(u64 first, u64 second)
 {
 	return 0;
 }
@@ -126,7 +126,8 @@ __noinline bool fault(u64 first, u64 second)
 
 #define TEXT(line) #line
 #define PLACE(file, line, after) ((union place){ file ":" TEXT(line) after })
-#define HALVES(file, line, after) PLACE(file, line, after).half[0], PLACE(file, line, after).half[1]
+#define HALVES(file, line, after) \
+	PLACE(file, line, after).half[0], PLACE(file, line, after).half[1]
 #define FAILS(line) fault(HALVES(__FILE_NAME__, line, ""))
 #define OR(error, call) (FAILS(__LINE__) ? (error) : (call))
 #define THEN_HOLD(call)                                     \

@@ -12,7 +12,7 @@
 #include "atomics.h"
 #include <bpf/bpf_core_read.h>
 
-static __always_inline void identify_file(struct file_id *x, struct file *f)
+static inline void identify_file(struct file_id *x, struct file *f)
 {
 	struct inode *i = BPF_CORE_READ(f, f_inode);
 
@@ -23,7 +23,7 @@ static __always_inline void identify_file(struct file_id *x, struct file *f)
 }
 
 /* By a pointer that the verifier knows: plain loads, as each exec of a member does this. */
-static __always_inline void identify_executed(struct file_id *x, struct linux_binprm *bprm)
+static inline void identify_executed(struct file_id *x, struct linux_binprm *bprm)
 {
 	struct inode *i = bprm->file->f_inode;
 
@@ -34,13 +34,13 @@ static __always_inline void identify_executed(struct file_id *x, struct linux_bi
 }
 
 /* As the process has it now. */
-static __always_inline void find_exe(struct file_id *x, struct task_struct *t)
+static inline void find_exe(struct file_id *x, struct task_struct *t)
 {
 	identify_file(x, BPF_CORE_READ(t, mm, exe_file));
 }
 
 /* A descriptor of the current process, which keeps the file open. */
-static __always_inline void identify_open(struct file_id *x, u32 fd)
+static inline void identify_open(struct file_id *x, u32 fd)
 {
 	struct task_struct *t = (void *)bpf_get_current_task();
 	struct fdtable *fdt = BPF_CORE_READ(t, files, fdt);
@@ -51,7 +51,7 @@ static __always_inline void identify_open(struct file_id *x, u32 fd)
 	identify_file(x, f);
 }
 
-static __always_inline bool is_file(const struct file_id *x, const struct file_id *y)
+static inline bool is_file(const struct file_id *x, const struct file_id *y)
 {
 	return x->inode && x->inode == y->inode && x->number == y->number &&
 	       x->device == y->device && x->generation == y->generation;

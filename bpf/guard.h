@@ -18,7 +18,7 @@
 #include "signalled.h"
 
 /* Does the session keep its members' signals inside? */
-static __always_inline bool guards(const struct ctl *c)
+static inline bool guards(const struct ctl *c)
 {
 	u32 flags = c->flags;
 
@@ -53,7 +53,7 @@ __noinline u64 guard_of(u64 id)
  * that its fork hook has not entered yet; and of a member's child without an entry,
  * whose birth was missed.
  */
-static __always_inline bool is_outside(struct task_struct *t, u64 guard)
+static inline bool is_outside(struct task_struct *t, u64 guard)
 {
 	struct task_struct *leader = t->group_leader, *parent;
 	struct entry *e = entered(t->tgid, leader->start_boottime);
@@ -70,14 +70,14 @@ static __always_inline bool is_outside(struct task_struct *t, u64 guard)
 	return !e || !chain_has(e->session, guard);
 }
 
-static __always_inline bool is_spared(const struct entry *e, u64 id, u32 tgid)
+static inline bool is_spared(const struct entry *e, u64 id, u32 tgid)
 {
 	return e->flags & FLAG_SPARED || is_root(id, tgid, e->start);
 }
 
 /* Does the process's session spare it from the current process, a member? One look-up. */
-static __always_inline bool spared_from(const struct entry *by, u64 from, u32 tgid,
-					struct task_struct *t, u32 flag)
+static inline bool spared_from(const struct entry *by, u64 from, u32 tgid,
+			       struct task_struct *t, u32 flag)
 {
 	struct entry *e = entered(t->tgid, t->group_leader->start_boottime);
 	struct ctl *c;
@@ -95,8 +95,8 @@ static __always_inline bool spared_from(const struct entry *by, u64 from, u32 tg
 	return from != id || !is_spared(by, id, tgid);
 }
 
-static __always_inline void report_crossing(const struct entry *e, u32 tgid, u64 id, int sig,
-					    struct task_struct *to, bool refused)
+static inline void report_crossing(const struct entry *e, u32 tgid, u64 id, int sig,
+				   struct task_struct *to, bool refused)
 {
 	u64 now = bpf_ktime_get_boot_ns();
 	struct event_crossing *x;
@@ -150,14 +150,14 @@ static __attribute__((noinline)) int crosses(int sig, struct task_struct *to, u3
 }
 
 /* Is there any session that guards or spares, and may the current process be a member? */
-static __always_inline bool may_cross(u32 mode)
+static inline bool may_cross(u32 mode)
 {
 	return (READ_ONCE(control.guard) & mode || READ_ONCE(control.spares)) &&
 	       occupied(current_tgid());
 }
 
 /* Does the process handle the signal, other than a request to end, or ignore it? */
-static __always_inline bool shrugs_off(struct task_struct *t, int sig)
+static inline bool shrugs_off(struct task_struct *t, int sig)
 {
 	u64 handler = handler_of(t, sig);
 
@@ -165,7 +165,7 @@ static __always_inline bool shrugs_off(struct task_struct *t, int sig)
 }
 
 /* A signal was sent that on_signal() counts. */
-static __always_inline void on_sent(u64 *ctx, int sig, struct task_struct *t)
+static inline void on_sent(u64 *ctx, int sig, struct task_struct *t)
 {
 	u64 info = 0;
 
@@ -182,7 +182,7 @@ static __always_inline void on_sent(u64 *ctx, int sig, struct task_struct *t)
  * here, but for a USB transfer that ends. That has the credentials of the process that
  * started it, which gets the signal, and the current process may be any.
  */
-static __always_inline int refuse_signal(u64 *ctx, struct task_struct *t, int sig)
+static inline int refuse_signal(u64 *ctx, struct task_struct *t, int sig)
 {
 	u64 cred = 1;
 

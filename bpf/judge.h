@@ -25,7 +25,7 @@ struct pass {
 };
 
 /* Does the halt that is in force end the session? One store of its mode ends all that it marked. */
-static __always_inline bool halted(struct ctl *c)
+static inline bool halted(struct ctl *c)
 {
 	u64 halt = READ_ONCE(c->halt);
 
@@ -34,7 +34,7 @@ static __always_inline bool halted(struct ctl *c)
 }
 
 /* Why an active session has to end now. A later deadline is made due. */
-static __always_inline u32 cause_to_end(struct session *s, struct ctl *c, u64 now_boot)
+static inline u32 cause_to_end(struct session *s, struct ctl *c, u64 now_boot)
 {
 	u64 expires = c->expires;
 
@@ -126,7 +126,7 @@ __noinline int demand(u64 id, u64 since, u32 flags, u64 now, u64 now_boot)
 }
 
 /* The signal due for the process: 0 if there is none, or if it is killed or stopped already. */
-static __always_inline int due_signal(struct task_struct *t, struct entry *e, struct pass *p)
+static inline int due_signal(struct task_struct *t, struct entry *e, struct pass *p)
 {
 	u64 session;
 	int sig;

@@ -30,6 +30,9 @@ typedef _Bool bool;
 
 #define NULL ((void *)0)
 
+/* A function that is not inlined says so: __noinline. */
+#define inline inline __attribute__((always_inline))
+
 /* uapi/linux/bpf.h; stable */
 enum bpf_map_type {
 	BPF_MAP_TYPE_HASH = 1,

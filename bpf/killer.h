@@ -18,14 +18,14 @@ struct {
 	__type(value, struct sent);
 } killers SEC(".maps");
 
-static __always_inline struct sent *signal_to(u32 tgid, u64 start)
+static inline struct sent *signal_to(u32 tgid, u64 start)
 {
 	struct sent *s = bpf_map_lookup_elem(&killers, &tgid);
 
 	return s && s->start == start ? s : NULL;
 }
 
-static __always_inline void forget_signal(u32 tgid, u64 start)
+static inline void forget_signal(u32 tgid, u64 start)
 {
 	if (signal_to(tgid, start))
 		bpf_map_delete_elem(&killers, &tgid);
@@ -35,7 +35,7 @@ static __always_inline void forget_signal(u32 tgid, u64 start)
 #define HANDLED_NS 10000000000ULL
 
 /* Was this its end? Either it died of the signal, or it handled it and then exited. */
-static __always_inline bool ended_by(const struct sent *s, struct task_struct *t)
+static inline bool ended_by(const struct sent *s, struct task_struct *t)
 {
 	u32 sig;
 
@@ -48,7 +48,7 @@ static __always_inline bool ended_by(const struct sent *s, struct task_struct *t
 	return s->flags & SENT_HANDLED && bpf_ktime_get_boot_ns() - s->time < HANDLED_NS;
 }
 
-static __always_inline void tell_killer(struct sent *k, struct task_struct *t, u32 tgid, u64 start)
+static inline void tell_killer(struct sent *k, struct task_struct *t, u32 tgid, u64 start)
 {
 	struct sent *s = signal_to(tgid, start);
 

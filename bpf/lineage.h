@@ -18,7 +18,8 @@
 #define AGENTS_PER_UID 4096 /* open sessions of agents, for each uid but root */
 #define ROOT_SLOTS 512 /* of MAX_SESSIONS, that no other user's agents take */
 #define REASON_LEN 200
-#define HOOK_SIGNALS 512 /* signals that one pass inside a hook may send, and as many SIGSTOPs */
+#define HOOK_SIGNALS \
+	512 /* signals that one pass inside a hook may send, and as many SIGSTOPs */
 
 /*
  * The start of an entry whose process was counted as dead, if the delete failed then: as
@@ -58,8 +59,10 @@ enum entry_flags {
 	FLAG_PROTECTED = 1 << 0, /* never signalled by a pass */
 	FLAG_OWNER = 1 << 1, /* its death ends the sessions that it owns */
 	FLAG_ROOT = 1 << 2,
-	FLAG_CLIENT = 1 << 3, /* `clients` may have the session of a command that it asked for */
-	FLAG_SPARED = 1 << 4, /* a mark named it as an agent: its calls are its own, see guard.h */
+	FLAG_CLIENT =
+		1 << 3, /* `clients` may have the session of a command that it asked for */
+	FLAG_SPARED =
+		1 << 4, /* a mark named it as an agent: its calls are its own, see guard.h */
 	FLAG_DAEMON = 1 << 7, /* protected by self-protection */
 	/* What was sent, in a byte of its own: see set_flags. */
 	FLAG_UNKILLED = 1 << 8, /* born condemned where it could not be signalled */
@@ -264,7 +267,8 @@ struct halt {
 };
 
 /* Of the verb "end", in the flags. */
-#define END_AT_HALT 1 /* once the halt whose time is in `grace` is in force: it ends all at once */
+#define END_AT_HALT \
+	1 /* once the halt whose time is in `grace` is in force: it ends all at once */
 
 /*
  * due: 0 nothing, 1 a pass is due now, else the earliest deadline in CLOCK_MONOTONIC

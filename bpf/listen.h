@@ -31,7 +31,7 @@ struct {
 	__type(value, struct listener);
 } listeners SEC(".maps");
 
-static __always_inline void emit_listener(u16 type, u64 socket, const struct listener *l)
+static inline void emit_listener(u16 type, u64 socket, const struct listener *l)
 {
 	struct event_listen *e = reserve(struct event_listen);
 
@@ -60,9 +60,10 @@ __noinline bool within_limit(u64 id, u64 now)
 }
 
 /* Runs in the process that listens. The port is 0 if the kernel chooses it after this. */
-static __always_inline void begins_to_listen(struct sock *sk)
+static inline void begins_to_listen(struct sock *sk)
 {
-	struct listener l = { .process.tgid = current_tgid(), .process.start = current_start() };
+	struct listener l = { .process.tgid = current_tgid(),
+			      .process.start = current_start() };
 	struct entry *e = entry_at(l.process.tgid);
 	u64 socket = (u64)sk;
 
@@ -85,7 +86,7 @@ static __always_inline void begins_to_listen(struct sock *sk)
 	emit_listener(EVENT_LISTEN, socket, &l);
 }
 
-static __always_inline void stops_listening(struct sock *sk)
+static inline void stops_listening(struct sock *sk)
 {
 	u64 socket = (u64)sk;
 	struct listener *found = bpf_map_lookup_elem(&listeners, &socket), l;
@@ -101,7 +102,7 @@ static __always_inline void stops_listening(struct sock *sk)
  * MPTCP, which Go's servers use, reports its own socket and a TCP one, which is enough.
  * LISTEN to SYN_RECV does not count: a connection begins as a copy of its listener.
  */
-static __always_inline void on_tcp_state(struct sock *sk, int from, int to)
+static inline void on_tcp_state(struct sock *sk, int from, int to)
 {
 	if (to == TCP_LISTEN) {
 		if (sk->sk_protocol == IPPROTO_TCP)

@@ -151,7 +151,7 @@ struct {
 	__type(value, struct exec_scratch);
 } scratch SEC(".maps");
 
-static __always_inline u64 count(u32 which)
+static inline u64 count(u32 which)
 {
 	u64 *c = bpf_map_lookup_elem(&counters, &which);
 

@@ -13,7 +13,7 @@
  * Enter a living process outside a fork, or add flags to its entry. It may be exiting
  * right now: the exit hook sees the entry, or this sees the exit; that one counts it.
  */
-static __always_inline long enter(struct task_struct *t, u32 flags)
+static inline long enter(struct task_struct *t, u32 flags)
 {
 	u32 tgid = t->tgid;
 	struct entry n = {
@@ -37,7 +37,7 @@ static __always_inline long enter(struct task_struct *t, u32 flags)
 	return -ESRCH;
 }
 
-static __always_inline u32 depth_of(u64 id)
+static inline u32 depth_of(u64 id)
 {
 	struct session *s;
 	u32 depth = 0;
@@ -48,8 +48,7 @@ static __always_inline u32 depth_of(u64 id)
 }
 
 /* Make the process the root of the session. If it is a member, it leaves its session. */
-static __always_inline long enter_root(struct task_struct *t, struct session *s, u64 id,
-				       u32 evidence)
+static inline long enter_root(struct task_struct *t, struct session *s, u64 id, u32 evidence)
 {
 	struct identity self = { .start = t->start_boottime, .tgid = t->tgid };
 	u32 tgid = t->tgid;
@@ -94,7 +93,7 @@ static __always_inline long enter_root(struct task_struct *t, struct session *s,
  * Make a member the root of a session that is not nested: the end of its previous
  * session does not affect it any more.
  */
-static __always_inline long hand_over(struct task_struct *t, u64 id, u64 from)
+static inline long hand_over(struct task_struct *t, u64 id, u64 from)
 {
 	u32 tgid = t->tgid;
 	struct entry *e = entered(tgid, t->start_boottime);
@@ -112,7 +111,7 @@ static __always_inline long hand_over(struct task_struct *t, u64 id, u64 from)
 	return 0;
 }
 
-static __always_inline void unnest(u64 parent)
+static inline void unnest(u64 parent)
 {
 	struct ctl *c = ctl_of(parent);
 
@@ -124,7 +123,7 @@ static __always_inline void unnest(u64 parent)
  * A session is about to be nested in `parent`: count it. False: the record of `parent`
  * is being released, which takes the state away before it reads the count.
  */
-static __always_inline bool nest(u64 parent)
+static inline bool nest(u64 parent)
 {
 	struct ctl *c = ctl_of(parent);
 
@@ -138,8 +137,7 @@ static __always_inline bool nest(u64 parent)
 }
 
 /* kept: instead of a->flags, for the verifier. */
-static __always_inline long create_in(struct verb_args *a, struct task_struct *root, u32 slot,
-				      bool kept)
+static inline long create_in(struct verb_args *a, struct task_struct *root, u32 slot, bool kept)
 {
 	u64 id = slot | ((a->random & 0x3fffffff) ?: 1) << 32;
 	struct session *s = bpf_map_lookup_elem(&sessions, &slot);
@@ -202,7 +200,7 @@ static __always_inline long create_in(struct verb_args *a, struct task_struct *r
 }
 
 /* Count one more session of this uid, if it may have one: root always may. */
-static __always_inline bool admit(u32 uid)
+static inline bool admit(u32 uid)
 {
 	s64 zero = 0, *n;
 
@@ -222,7 +220,7 @@ static __always_inline bool admit(u32 uid)
 }
 
 /* One less. A uid that was evicted meanwhile is counted anew: never below 0. */
-static __always_inline void dismiss(u32 uid)
+static inline void dismiss(u32 uid)
 {
 	s64 *n = uid ? bpf_map_lookup_elem(&agent_uids, &uid) : NULL;
 
@@ -230,7 +228,7 @@ static __always_inline void dismiss(u32 uid)
 		__sync_fetch_and_add(n, 1);
 }
 
-static __always_inline struct agent *agent_of(struct task_struct *t, char comm[COMM_LEN])
+static inline struct agent *agent_of(struct task_struct *t, char comm[COMM_LEN])
 {
 	bpf_probe_read_kernel_str(comm, COMM_LEN, t->comm);
 	return bpf_map_lookup_elem(&agents, comm);
@@ -240,8 +238,8 @@ static __always_inline struct agent *agent_of(struct task_struct *t, char comm[C
  * The session is named comm until user space gives it the name from its rule. g is NULL
  * for a process that was put into a container.
  */
-static __always_inline void open_for(struct task_struct *t, u64 from, struct agent *g, bool joined,
-				     const char comm[COMM_LEN])
+static inline void open_for(struct task_struct *t, u64 from, struct agent *g, bool joined,
+			    const char comm[COMM_LEN])
 {
 	u32 zero = 0, slot, uid = uid_of(t);
 	struct verb_args *a = bpf_map_lookup_elem(&opening, &zero);
@@ -251,7 +249,8 @@ static __always_inline void open_for(struct task_struct *t, u64 from, struct age
 		return;
 	}
 	/* CPUs that do this at the same time may take a few more. */
-	if ((uid && READ_ONCE(control.taken) >= MAX_SESSIONS - ROOT_SLOTS) || !take_slot(&slot)) {
+	if ((uid && READ_ONCE(control.taken) >= MAX_SESSIONS - ROOT_SLOTS) ||
+	    !take_slot(&slot)) {
 		dismiss(uid);
 		count(COUNT_AGENT_REFUSED);
 		return;
@@ -296,13 +295,13 @@ __noinline int open_current(u64 from, bool named, bool joined)
 #endif
 
 /* Has the process become what a rule may want a session for? */
-static __always_inline bool opens(struct task_struct *t, u32 looks, char comm[COMM_LEN])
+static inline bool opens(struct task_struct *t, u32 looks, char comm[COMM_LEN])
 {
 	return (looks & LOOK_NAMES && agent_of(t, comm)) || put_in(t, looks);
 }
 
 /* Must this agent not start, which is in that session? */
-static __always_inline bool barred(const struct agent *g, u64 in)
+static inline bool barred(const struct agent *g, u64 in)
 {
 	u32 mode = READ_ONCE(control.halt.mode);
 
@@ -310,7 +309,7 @@ static __always_inline bool barred(const struct agent *g, u64 in)
 }
 
 /* Kill an agent that must not start. Runs in the process itself. */
-static __always_inline void refuse_agent(struct entry *e)
+static inline void refuse_agent(struct entry *e)
 {
 	if (e)
 		kill_current(e);
@@ -328,7 +327,7 @@ static __always_inline void refuse_agent(struct entry *e)
  * record is there: the list has the session, or this sees the mode. It is read before,
  * too, so that an agent that is started again and again takes no slots.
  */
-static __always_inline void on_agent(struct task_struct *t)
+static inline void on_agent(struct task_struct *t)
 {
 	struct entry *e = entered(t->tgid, t->group_leader->start_boottime);
 	u32 looks = READ_ONCE(control.agents);

@@ -17,20 +17,20 @@
 #include "session.h"
 
 /* Is it stopped, by whatever signal, or about to be? */
-static __always_inline bool is_stopping(struct signal_struct *s)
+static inline bool is_stopping(struct signal_struct *s)
 {
 	return s->flags & SIGNAL_STOP_STOPPED || s->group_stop_count ||
 	       s->shared_pending.signal.sig[0] >> (SIGSTOP - 1) & 1;
 }
 
-static __always_inline void note_stop(struct entry *e)
+static inline void note_stop(struct entry *e)
 {
 	set_flags(e, FLAG_STOPPED);
 	clear_flags(e, FLAG_RESUMED);
 }
 
 /* False: the stop is not ours, or another program takes it away. */
-static __always_inline bool take_stop(struct entry *e)
+static inline bool take_stop(struct entry *e)
 {
 #ifndef BASELINE
 	set_flags(e, FLAG_RESUMED);
@@ -45,14 +45,14 @@ static __always_inline bool take_stop(struct entry *e)
 }
 
 /* After SIGSTOP was sent: must it be taken back? */
-static __always_inline bool stopped_late(struct entry *e)
+static inline bool stopped_late(struct entry *e)
 {
 	note_stop(e);
 	return !(demanded(READ_ONCE(e->session)) & PAUSED) && take_stop(e);
 }
 
 /* Stop the current process, a member of a paused session. */
-static __always_inline void stop_current(struct entry *e)
+static inline void stop_current(struct entry *e)
 {
 	if (e->flags & FLAG_PROTECTED)
 		return;
@@ -66,7 +66,7 @@ static __always_inline void stop_current(struct entry *e)
  * The child of a member of a paused session stops before it runs. Below level 3 its creator
  * is stopped instead, and a pass meets the child.
  */
-static __always_inline void stop_newborn(struct entry *creator, struct task_struct *child)
+static inline void stop_newborn(struct entry *creator, struct task_struct *child)
 {
 #ifndef BASELINE
 	struct entry *e;
@@ -89,7 +89,7 @@ static __always_inline void stop_newborn(struct entry *creator, struct task_stru
 }
 
 /* The word of one session. A pass, which the caller makes, stops or continues its members. */
-static __always_inline long set_pause(struct verb_args *a)
+static inline long set_pause(struct verb_args *a)
 {
 	struct ctl *c = ctl_of(a->session);
 

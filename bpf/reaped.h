@@ -10,7 +10,7 @@
 #include "session.h"
 
 /* Its memory, files and ports are gone: end `dying`, once. */
-static __always_inline void torn_down(const struct identity *id, struct entry *e)
+static inline void torn_down(const struct identity *id, struct entry *e)
 {
 	u64 session = e->session & ~SESSION_DEAD;
 
@@ -22,7 +22,7 @@ static __always_inline void torn_down(const struct identity *id, struct entry *e
  * It was waited for: its PID may be reused by now. Counted once, by the first caller; the
  * others get false.
  */
-static __always_inline bool reaped(const struct identity *id, struct entry *e)
+static inline bool reaped(const struct identity *id, struct entry *e)
 {
 	struct event_reaped *x;
 	u64 session;
@@ -42,7 +42,7 @@ static __always_inline bool reaped(const struct identity *id, struct entry *e)
 }
 
 /* The last reference is gone, a grace period after the reap; baseline: also at the reap. */
-static __always_inline void on_free(struct task_struct *t)
+static inline void on_free(struct task_struct *t)
 {
 	struct identity id = { .tgid = t->tgid };
 	struct entry *e;
@@ -56,7 +56,7 @@ static __always_inline void on_free(struct task_struct *t)
 }
 
 /* A zombie leader's process is dead for good when the leader is its last thread. */
-static __always_inline bool is_gone(struct task_struct *leader)
+static inline bool is_gone(struct task_struct *leader)
 {
 	return leader->exit_state && leader->signal->nr_threads <= 1;
 }
@@ -110,7 +110,7 @@ __noinline bool recount(void)
 }
 #else
 /* If fentry/release_task reports each wait at once, the counts are exact already. */
-static __always_inline bool recount(void)
+static inline bool recount(void)
 {
 	return config.exact_reaps;
 }

@@ -20,7 +20,7 @@
 #define CLONE_THREAD 0x00010000
 
 /* The entry of a process, if it is a member. For any context. */
-static __always_inline struct entry *member_at(u32 tgid, u64 start)
+static inline struct entry *member_at(u32 tgid, u64 start)
 {
 	struct entry *e = entered(tgid, start);
 
@@ -28,7 +28,7 @@ static __always_inline struct entry *member_at(u32 tgid, u64 start)
 }
 
 /* Threads pass: a Go program crashes if one is refused, and does not say why. */
-static __always_inline int refuse_fork(u64 clone_flags)
+static inline int refuse_fork(u64 clone_flags)
 {
 	struct entry *e;
 

@@ -11,7 +11,7 @@
 #include "current.h"
 
 /* The entry of current, which is creating a process. */
-static __always_inline struct entry *attaching_entry(u32 tgid)
+static inline struct entry *attaching_entry(u32 tgid)
 {
 #ifndef BASELINE
 	return creator_entry(bpf_get_current_task_btf());
@@ -22,7 +22,7 @@ static __always_inline struct entry *attaching_entry(u32 tgid)
 }
 
 /* attach_pid(child, PIDTYPE_TGID) is a new process; current is its creator. */
-static __always_inline void on_attach(struct task_struct *child)
+static inline void on_attach(struct task_struct *child)
 {
 	u32 tgid = current_tgid();
 	struct entry *c, *e;
@@ -44,7 +44,7 @@ static __always_inline void on_attach(struct task_struct *child)
 }
 
 /* The whole group is dead and torn down, and its parent is about to be notified. */
-static __always_inline void on_notify(struct task_struct *t)
+static inline void on_notify(struct task_struct *t)
 {
 	u32 tgid = t->tgid;
 	struct identity id = { .start = t->start_boottime, .tgid = tgid };
@@ -69,7 +69,7 @@ static __always_inline void on_notify(struct task_struct *t)
  * kill_orphaned_pgrp(t, father): with a father it is called once for each child that
  * just got another parent. father is the old one, real_parent the new one.
  */
-static __always_inline void on_reparent(struct task_struct *t, struct task_struct *father)
+static inline void on_reparent(struct task_struct *t, struct task_struct *father)
 {
 	u32 tgid = t->tgid;
 	u64 start = t->group_leader->start_boottime;

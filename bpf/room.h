@@ -5,7 +5,7 @@
 
 #include "current.h"
 
-static __always_inline u32 pid_in_own_namespace(struct task_struct *t)
+static inline u32 pid_in_own_namespace(struct task_struct *t)
 {
 	u32 level, nr = 0;
 	u64 pid = 0; /* a number: older verifiers add no unknown value to a typed pointer */
@@ -27,7 +27,7 @@ static __always_inline u32 pid_in_own_namespace(struct task_struct *t)
  * creator or PID 1 as parent, both in the same namespace, and the process with which a
  * container begins is PID 1.
  */
-static __always_inline bool put_in(struct task_struct *t, u32 looks)
+static inline bool put_in(struct task_struct *t, u32 looks)
 {
 	if (!(looks & (LOOK_JOINS | LOOK_MAINS)) ||
 	    t->thread_pid->level <= t->real_parent->thread_pid->level)

@@ -16,7 +16,7 @@
 #define BPF_FS_MAGIC 0xcafe4a11
 
 /* Is it the daemon? The entry leaves with it, so a later process with the PID is not. */
-static __always_inline bool is_daemon(struct task_struct *t)
+static inline bool is_daemon(struct task_struct *t)
 {
 	struct task_struct *leader = t->group_leader;
 	struct entry *e = entered(leader->tgid, leader->start_boottime);
@@ -25,7 +25,7 @@ static __always_inline bool is_daemon(struct task_struct *t)
 }
 
 /* If current is a member, refuse what it would do to something of ours. */
-static __always_inline int deny(bool is_ours)
+static inline int deny(bool is_ours)
 {
 	if (!is_ours || !member_at(current_tgid(), current_start()))
 		return 0;
@@ -37,7 +37,7 @@ static __always_inline int deny(bool is_ours)
  * The kernel's own signals do not come here, and current is the sender. Exception: a
  * USB transfer that ends, which signals only the process that started it.
  */
-static __always_inline int deny_signal(struct task_struct *to, int sig)
+static inline int deny_signal(struct task_struct *to, int sig)
 {
 	return sig ? deny(is_daemon(to)) : 0;
 }
@@ -47,7 +47,7 @@ static __always_inline int deny_signal(struct task_struct *to, int sig)
  * is unknown here, as this may run in an interrupt. The daemon asks for no such
  * signals, so it gets none from any process.
  */
-static __always_inline int deny_sigio(struct task_struct *to)
+static inline int deny_sigio(struct task_struct *to)
 {
 	if (!is_daemon(to))
 		return 0;
@@ -59,12 +59,12 @@ static __always_inline int deny_sigio(struct task_struct *to)
  * ptrace, process_vm_writev, /proc/PID/mem, pidfd_getfd. PTRACE_MODE_READ stays
  * allowed, or ps and lsof would fail in a session.
  */
-static __always_inline int deny_ptrace(struct task_struct *of, u32 mode)
+static inline int deny_ptrace(struct task_struct *of, u32 mode)
 {
 	return mode & PTRACE_MODE_ATTACH ? deny(is_daemon(of)) : 0;
 }
 
-static __always_inline bool known(u32 device, u32 id)
+static inline bool known(u32 device, u32 id)
 {
 	struct own_key k = { .device = device, .id = id };
 
@@ -72,7 +72,7 @@ static __always_inline bool known(u32 device, u32 id)
 }
 
 /* A process that has a descriptor of a map can write to it, directly or by a program. */
-static __always_inline int deny_map(struct bpf_map *map)
+static inline int deny_map(struct bpf_map *map)
 {
 	return deny(known(0, map->id));
 }
@@ -84,39 +84,40 @@ static __always_inline int deny_map(struct bpf_map *map)
  * change what it reads.
  */
 #define TYPE(n) (1ULL << (n))
-#define HARMLESS_TYPES                                                                            \
-	(TYPE(1) /* socket_filter */ | TYPE(3) /* sched_cls */ | TYPE(4) /* sched_act */ |        \
-	 TYPE(6) /* xdp */ | TYPE(8) /* cgroup_skb */ | TYPE(9) /* cgroup_sock */ | TYPE(10) |    \
-	 TYPE(11) | TYPE(12) /* lwt */ | TYPE(13) /* sock_ops */ | TYPE(14) /* sk_skb */ |        \
-	 TYPE(15) /* cgroup_device */ | TYPE(16) /* sk_msg */ | TYPE(18) /* cgroup_sock_addr */ | \
-	 TYPE(19) /* lwt_seg6local */ | TYPE(20) /* lirc_mode2 */ | TYPE(21) /* sk_reuseport */ | \
-	 TYPE(22) /* flow_dissector */ | TYPE(23) /* cgroup_sysctl */ |                           \
+#define HARMLESS_TYPES                                                                         \
+	(TYPE(1) /* socket_filter */ | TYPE(3) /* sched_cls */ | TYPE(4) /* sched_act */ |     \
+	 TYPE(6) /* xdp */ | TYPE(8) /* cgroup_skb */ | TYPE(9) /* cgroup_sock */ | TYPE(10) | \
+	 TYPE(11) | TYPE(12) /* lwt */ | TYPE(13) /* sock_ops */ | TYPE(14) /* sk_skb */ |     \
+	 TYPE(15) /* cgroup_device */ | TYPE(16) /* sk_msg */ |                                \
+	 TYPE(18) /* cgroup_sock_addr */ | TYPE(19) /* lwt_seg6local */ |                      \
+	 TYPE(20) /* lirc_mode2 */ | TYPE(21) /* sk_reuseport */ |                             \
+	 TYPE(22) /* flow_dissector */ | TYPE(23) /* cgroup_sysctl */ |                        \
 	 TYPE(25) /* cgroup_sockopt */ | TYPE(30) /* sk_lookup */ | TYPE(32) /* netfilter */)
 
 /*
  * Each load, open by id and open of a pin ends here. All programs of ours have a type
  * that is denied, so their ids need not be known.
  */
-static __always_inline int deny_program(struct bpf_prog *p)
+static inline int deny_program(struct bpf_prog *p)
 {
 	u32 type = p->type;
 
 	return deny(type > 63 || !(HARMLESS_TYPES & TYPE(type)));
 }
 
-static __always_inline bool own_inode(struct inode *i)
+static inline bool own_inode(struct inode *i)
 {
 	return i->i_sb->s_magic == BPF_FS_MAGIC && known(i->i_sb->s_dev, i->i_ino);
 }
 
 /* When its link is unpinned, a program is detached. */
-static __always_inline int deny_unlink(struct inode *dir)
+static inline int deny_unlink(struct inode *dir)
 {
 	return deny(own_inode(dir));
 }
 
 /* A pin moved away or replaced, or the directory itself: the next daemon would miss it. */
-static __always_inline int deny_rename(struct inode *from, struct dentry *what, struct inode *to)
+static inline int deny_rename(struct inode *from, struct dentry *what, struct inode *to)
 {
 	struct inode *itself = what->d_inode;
 

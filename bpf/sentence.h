@@ -19,7 +19,7 @@
 #define RETRY_NS 1000000
 
 /* Note a signal that was sent, or not. False: it has to be sent again. */
-static __always_inline bool tell_sent(struct task_struct *t, int err, struct pass *p)
+static inline bool tell_sent(struct task_struct *t, int err, struct pass *p)
 {
 	if (!err) {
 		p->sent++;
@@ -82,7 +82,7 @@ __noinline int signal_member(struct task_struct *t __arg_trusted, int sig, struc
 	return 0;
 }
 
-static __always_inline void visit(struct task_struct *t, struct pass *p)
+static inline void visit(struct task_struct *t, struct pass *p)
 {
 	u32 tgid = t->tgid;
 	int sig = due_signal(t, entry_at(tgid), p);
@@ -112,7 +112,7 @@ static __always_inline void visit(struct task_struct *t, struct pass *p)
 }
 
 /* Needs RCU and process context. */
-static __always_inline void pass_all(struct pass *p)
+static inline void pass_all(struct pass *p)
 {
 	struct task_struct *t;
 	bool more = false, cut = false;
@@ -147,7 +147,7 @@ static __always_inline void pass_all(struct pass *p)
 }
 
 /* Take what is due, so that no other pass does. True if something was due. */
-static __always_inline bool claim(u64 *due, u64 now)
+static inline bool claim(u64 *due, u64 now)
 {
 	u64 old = READ_ONCE(*due);
 
@@ -164,7 +164,7 @@ static __always_inline bool claim(u64 *due, u64 now)
  * makes a pass of its own. If no pass was complete when that is due, there is no
  * daemon: then a hook makes a complete one, however long it takes.
  */
-static __always_inline void carry_out(void)
+static inline void carry_out(void)
 {
 	struct pass p = { .limit = HOOK_SIGNALS };
 	bool due = false;

@@ -14,7 +14,7 @@
 #define CAUSE(status) (((status) >> 8) & 0xff)
 #define STATUS(state, cause) ((state) | (cause) << 8)
 
-static __always_inline struct session *session_of(u64 id)
+static inline struct session *session_of(u64 id)
 {
 	u32 slot = (u32)id;
 	struct session *s = bpf_map_lookup_elem(&sessions, &slot);
@@ -22,7 +22,7 @@ static __always_inline struct session *session_of(u64 id)
 	return s && id && s->id == id ? s : NULL;
 }
 
-static __always_inline struct ctl *ctl_of(u64 id)
+static inline struct ctl *ctl_of(u64 id)
 {
 	u32 slot = (u32)id;
 	struct ctl *c = bpf_map_lookup_elem(&session_ctl, &slot);
@@ -44,13 +44,13 @@ static __always_inline struct ctl *ctl_of(u64 id)
 	for (int i = 0; i < MAX_DEPTH && (s = session_of(id)); i++, id = s->parent)
 
 /* Its root and agents are spared, from now on. */
-static __always_inline void note_spares(const struct ctl *c)
+static inline void note_spares(const struct ctl *c)
 {
 	if (c->flags & SESSION_SPARES)
 		WRITE_ONCE(control.spares, 1);
 }
 
-static __always_inline bool is_root(u64 id, u32 tgid, u64 start)
+static inline bool is_root(u64 id, u32 tgid, u64 start)
 {
 	struct session *s = session_of(id);
 
@@ -60,13 +60,13 @@ static __always_inline bool is_root(u64 id, u32 tgid, u64 start)
 /* In these states its members are killed. An empty session has none, unless a birth was missed. */
 #define KILLS (1 << STATE_CONDEMNED | 1 << STATE_EMPTY)
 
-static __always_inline bool kills(u32 state)
+static inline bool kills(u32 state)
 {
 	return 1 << state & KILLS;
 }
 
 /* Bring *when forward to t; 0 is "never". False: other CPUs changed it at each try. */
-static __always_inline bool earliest(u64 *when, u64 t)
+static inline bool earliest(u64 *when, u64 t)
 {
 	for (int i = 0; i < 16; i++) {
 		u64 old = READ_ONCE(*when);
@@ -111,13 +111,13 @@ struct change {
 #define TORN_DOWN ((struct change){ .dying = -1 })
 #define REAPED ((struct change){ .held = -1 })
 
-static __always_inline void add(s64 *to, int n)
+static inline void add(s64 *to, int n)
 {
 	if (!__builtin_constant_p(n) || n)
 		__sync_fetch_and_add(to, n);
 }
 
-static __always_inline void session_count(struct session *s, struct change by)
+static inline void session_count(struct session *s, struct change by)
 {
 	s64 live;
 
@@ -146,13 +146,13 @@ __noinline int count_chain(u64 id, int forks, int held, int live, int dying)
 }
 
 /* For rare paths. */
-static __always_inline void chain_count_cold(u64 id, struct change by)
+static inline void chain_count_cold(u64 id, struct change by)
 {
 	count_chain(id, by.forks, by.held, by.live, by.dying);
 }
 
 /* For hooks: most sessions are not nested, and need no call. */
-static __always_inline void chain_count(u64 id, struct change by)
+static inline void chain_count(u64 id, struct change by)
 {
 	struct session *s = session_of(id);
 
@@ -213,7 +213,7 @@ __noinline u32 chain_demands(u64 id)
 }
 
 /* Is the session, or one that it is nested in, condemned or paused? Most are not nested. */
-static __always_inline u32 demanded(u64 id)
+static inline u32 demanded(u64 id)
 {
 	struct session *s = session_of(id);
 	struct ctl *c = ctl_of(id);
@@ -226,7 +226,7 @@ static __always_inline u32 demanded(u64 id)
 	       (READ_ONCE(c->paused) ? PAUSED : 0);
 }
 
-static __always_inline bool condemned(u64 id)
+static inline bool condemned(u64 id)
 {
 	return demanded(id) & CONDEMNED;
 }
@@ -274,13 +274,13 @@ __noinline u64 session_at(u64 id, u64 born)
 }
 
 /* A deadline can only be shortened; 0 is none yet. */
-static __always_inline void shorten(struct ctl *c, u64 deadline)
+static inline void shorten(struct ctl *c, u64 deadline)
 {
 	earliest(&c->deadline, deadline);
 }
 
 /* A slot for a new session. False: there is none. */
-static __always_inline bool take_slot(u32 *slot)
+static inline bool take_slot(u32 *slot)
 {
 	if (bpf_map_pop_elem(&free_slots, slot))
 		return false;
@@ -288,7 +288,7 @@ static __always_inline bool take_slot(u32 *slot)
 	return true;
 }
 
-static __always_inline void give_back(u32 slot)
+static inline void give_back(u32 slot)
 {
 	__sync_fetch_and_add(&control.taken, -1);
 	bpf_map_push_elem(&free_slots, &slot, BPF_ANY);

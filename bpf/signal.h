@@ -14,7 +14,7 @@
  * For a group whose leader called pthread_exit: the leader is PF_EXITING and refuses
  * signals, but any living thread takes one.
  */
-static __always_inline int signal_threads(struct task_struct *leader, int sig)
+static inline int signal_threads(struct task_struct *leader, int sig)
 {
 	struct task_struct *t;
 	int err = -ESRCH;
@@ -37,7 +37,7 @@ static __always_inline int signal_threads(struct task_struct *leader, int sig)
 	return err;
 }
 
-static __always_inline int signal_once(struct task_struct *leader, int sig)
+static inline int signal_once(struct task_struct *leader, int sig)
 {
 	if (leader->flags & PF_EXITING)
 		return signal_threads(leader, sig);

@@ -23,18 +23,19 @@
 #define STOPS (SIG(SIGSTOP) | SIG(SIGTSTP) | SIG(SIGTTIN) | SIG(SIGTTOU))
 /* Requests to end, which a process may handle. */
 #define ASKS (SIG(SIGHUP) | SIG(SIGINT) | SIG(SIGQUIT) | SIG(SIGTERM))
-#define FAULTS (SIG(SIGILL) | SIG(SIGTRAP) | SIG(SIGBUS) | SIG(SIGFPE) | SIG(SIGSEGV) | SIG(SIGSYS))
+#define FAULTS \
+	(SIG(SIGILL) | SIG(SIGTRAP) | SIG(SIGBUS) | SIG(SIGFPE) | SIG(SIGSEGV) | SIG(SIGSYS))
 
 /* A fault, or with a core dump: then the process is marked only when it takes the signal. */
 #define MARKED_LATE (FAULTS | SIG(SIGABRT) | SIG(SIGXCPU) | SIG(SIGXFSZ))
 
-static __always_inline bool is_one_of(int sig, u32 set)
+static inline bool is_one_of(int sig, u32 set)
 {
 	return (u32)sig < 32 && set >> sig & 1;
 }
 
 /* The process's handler of the signal, or SIG_IGN; 0: none. */
-static __always_inline u64 handler_of(struct task_struct *t, int sig)
+static inline u64 handler_of(struct task_struct *t, int sig)
 {
 	u64 action = (u64)BPF_CORE_READ(t, sighand);
 	u64 handler = 0;
@@ -53,7 +54,7 @@ static __always_inline u64 handler_of(struct task_struct *t, int sig)
  * is no siginfo but 1, or its code is above 0. A process may send such a code only to
  * itself. Other codes it may choose.
  */
-static __always_inline u8 sender_of(u64 info, int sig, bool itself)
+static inline u8 sender_of(u64 info, int sig, bool itself)
 {
 	int code = 0;
 
@@ -100,10 +101,10 @@ static __attribute__((noinline)) int describe_sender(struct sent *s)
 	return 0;
 }
 
-static __always_inline bool is_out_of_time(struct signal_struct *s)
+static inline bool is_out_of_time(struct signal_struct *s)
 {
-	u64 used =
-		s->cputimer.cputime_atomic.utime.counter + s->cputimer.cputime_atomic.stime.counter;
+	u64 used = s->cputimer.cputime_atomic.utime.counter +
+		   s->cputimer.cputime_atomic.stime.counter;
 
 	return used / 1000000000 >= s->rlim[RLIMIT_CPU].rlim_max;
 }
@@ -146,7 +147,7 @@ static __attribute__((noinline)) int tell_cause(struct sent *s, u64 info, struct
  * Ours: the flag is set before a pass sends the signal. Below level 3 a process of ours
  * sends it.
  */
-static __always_inline bool is_ours(const struct entry *to, const struct sent *s)
+static inline bool is_ours(const struct entry *to, const struct sent *s)
 {
 	u32 sent = s->signal == SIGKILL ? FLAG_KILLED :
 		   s->signal == SIGTERM ? FLAG_TERMED :
@@ -163,8 +164,7 @@ static __always_inline bool is_ours(const struct entry *to, const struct sent *s
 	return by && by->flags & FLAG_PROTECTED;
 }
 
-static __always_inline void report_stop(u16 type, u32 tgid, const struct entry *to,
-					const struct sent *s)
+static inline void report_stop(u16 type, u32 tgid, const struct entry *to, const struct sent *s)
 {
 	struct event_stop *e;
 
@@ -180,8 +180,8 @@ static __always_inline void report_stop(u16 type, u32 tgid, const struct entry *
 	bpf_ringbuf_submit(e, wakeup(false));
 }
 
-static __always_inline void remember_signal(struct task_struct *t, u32 tgid, struct entry *to,
-					    struct sent *s)
+static inline void remember_signal(struct task_struct *t, u32 tgid, struct entry *to,
+				   struct sent *s)
 {
 	struct sent *old = signal_to(tgid, s->start);
 
@@ -257,7 +257,7 @@ static __attribute__((noinline)) int signalled(u64 *ctx, int sig, struct task_st
  * Does the process survive the signal? If it was fatal, the kernel would have marked the
  * process by now, unless something delays that.
  */
-static __always_inline bool survives(struct task_struct *t, int sig)
+static inline bool survives(struct task_struct *t, int sig)
 {
 	if (is_one_of(sig, ASKS | STOPS | MARKED_LATE) || t->ptrace)
 		return false;
@@ -267,7 +267,7 @@ static __always_inline bool survives(struct task_struct *t, int sig)
 }
 
 /* Returns whether the process may die of the signal, or stop. */
-static __always_inline bool on_signal(u64 *ctx, int sig, struct task_struct *t, int result)
+static inline bool on_signal(u64 *ctx, int sig, struct task_struct *t, int result)
 {
 	struct entry *to;
 

@@ -10,7 +10,7 @@
 #include "death.h"
 #include "room.h"
 
-static __always_inline s64 rss_of(struct mm_struct *mm)
+static inline s64 rss_of(struct mm_struct *mm)
 {
 	/* MM_FILEPAGES, MM_ANONPAGES and MM_SHMEMPAGES; 2 is swap. */
 	if (bpf_core_type_exists(struct mm_rss_stat)) {
@@ -24,7 +24,7 @@ static __always_inline s64 rss_of(struct mm_struct *mm)
 }
 
 /* The session of a dead process, while that is on record; 0: none. */
-static __always_inline u64 session_of_dead(u32 tgid, u64 start)
+static inline u64 session_of_dead(u32 tgid, u64 start)
 {
 	struct identity id = { .start = start, .tgid = tgid };
 	struct entry *e = dead_at(&id);
@@ -33,7 +33,7 @@ static __always_inline u64 session_of_dead(u32 tgid, u64 start)
 	return session_of(session) ? session : 0;
 }
 
-static __always_inline int on_snapshot(struct seq_file *seq, struct task_struct *t)
+static inline int on_snapshot(struct seq_file *seq, struct task_struct *t)
 {
 	u64 start = t->group_leader->start_boottime, filter = control.filter, session = 0;
 	struct signal_struct *signal = t->signal;

@@ -7,8 +7,8 @@
 #include "verbs.h"
 
 /* Carry out the verb for the named process, if it lives. */
-static __always_inline long found(struct verb_args *a, const struct identity *id,
-				  long (*each)(struct verb_args *a, struct task_struct *t))
+static inline long found(struct verb_args *a, const struct identity *id,
+			 long (*each)(struct verb_args *a, struct task_struct *t))
 {
 	struct task_struct *t = bpf_task_from_pid(id->tgid);
 	long err;
@@ -20,14 +20,14 @@ static __always_inline long found(struct verb_args *a, const struct identity *id
 	return err;
 }
 
-static __always_inline long create_owned(struct verb_args *a, struct task_struct *root)
+static inline long create_owned(struct verb_args *a, struct task_struct *root)
 {
 	long err = a->owner.tgid ? found(a, &a->owner, enter_owner) : 0;
 
 	return err ?: create(a, root);
 }
 
-static __always_inline long whois_found(struct verb_args *a)
+static inline long whois_found(struct verb_args *a)
 {
 	struct task_struct *t = bpf_task_from_pid(a->root.tgid);
 	long err;
@@ -39,7 +39,7 @@ static __always_inline long whois_found(struct verb_args *a)
 	return err;
 }
 
-static __always_inline void sentence(struct verb_args *a)
+static inline void sentence(struct verb_args *a)
 {
 	struct pass p = {};
 
@@ -54,7 +54,7 @@ static __always_inline void sentence(struct verb_args *a)
 	a->more = READ_ONCE(control.due) != 0;
 }
 
-static __always_inline long end_all(struct verb_args *a)
+static inline long end_all(struct verb_args *a)
 {
 	bool later = a->flags & END_AT_HALT;
 	long err = end(a);
@@ -68,7 +68,7 @@ struct met {
 	u64 members, counting;
 };
 
-static __always_inline struct met meet_all(u64 id)
+static inline struct met meet_all(u64 id)
 {
 	struct met met = {};
 	struct task_struct *t;
@@ -82,7 +82,7 @@ static __always_inline struct met meet_all(u64 id)
 	return met;
 }
 
-static __always_inline long settle(struct verb_args *a)
+static inline long settle(struct verb_args *a)
 {
 	struct session *s = session_of(a->session);
 	struct ctl *c = ctl_of(a->session);
@@ -117,7 +117,7 @@ static long reconcile_death(struct bpf_map *map, u32 *tgid, struct entry *e, u32
 }
 
 /* Let a global function have the process: it takes only one that is held. */
-static __always_inline int held(struct task_struct *t, int (*each)(struct task_struct *t))
+static inline int held(struct task_struct *t, int (*each)(struct task_struct *t))
 {
 	struct task_struct *ref = bpf_task_acquire(t);
 	int n;
@@ -135,7 +135,7 @@ __noinline int reconcile_one(struct task_struct *t __arg_trusted)
 	return reconcile_birth(plain(t));
 }
 
-static __always_inline void reconcile(struct verb_args *a)
+static inline void reconcile(struct verb_args *a)
 {
 	struct task_struct *t;
 	u32 removed = 0;
@@ -159,7 +159,7 @@ __noinline int adopt_one(struct task_struct *t __arg_trusted)
  * the first pass. So once a pass has found none, none is missed: the fork hook enters
  * the processes born since.
  */
-static __always_inline void adopt_all(struct verb_args *a)
+static inline void adopt_all(struct verb_args *a)
 {
 	struct task_struct *t;
 
@@ -171,7 +171,7 @@ static __always_inline void adopt_all(struct verb_args *a)
  * Move the members of `from` whose creator is in `session` already. Repeated until a
  * pass moves none; a child that is being born follows its creator.
  */
-static __always_inline void follow_all(struct verb_args *a)
+static inline void follow_all(struct verb_args *a)
 {
 	u64 from = a->from, to = a->session;
 	struct task_struct *t;
@@ -180,7 +180,7 @@ static __always_inline void follow_all(struct verb_args *a)
 		tally(a, follow_member(t->tgid, t->start_boottime, from, to));
 }
 
-static __always_inline long dissolve(struct verb_args *a)
+static inline long dissolve(struct verb_args *a)
 {
 	u64 from = a->session, to;
 	struct ctl *c = ctl_of(from);
@@ -197,7 +197,7 @@ static __always_inline long dissolve(struct verb_args *a)
 }
 
 /* Enter every living process that the elder has. */
-static __always_inline void carry_all(struct verb_args *a)
+static inline void carry_all(struct verb_args *a)
 {
 	struct task_struct *t;
 

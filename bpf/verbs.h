@@ -10,7 +10,7 @@
 #include "judge.h"
 #include "open.h"
 
-static __always_inline struct verb_args *args(void)
+static inline struct verb_args *args(void)
 {
 	u32 zero = 0;
 
@@ -20,7 +20,7 @@ static __always_inline struct verb_args *args(void)
 /*
  * May the process be entered? It must be the named one, alive, born, no (kernel) thread.
  */
-static __always_inline bool is_named(struct task_struct *t, const struct identity *id)
+static inline bool is_named(struct task_struct *t, const struct identity *id)
 {
 	return (u32)t->tgid == id->tgid && t->pid == t->tgid &&
 	       (!id->start || t->start_boottime == id->start) && t->signal->live.counter &&
@@ -28,13 +28,13 @@ static __always_inline bool is_named(struct task_struct *t, const struct identit
 }
 
 /* The owner is entered before its session: the root's first child may meet both. */
-static __always_inline long enter_owner(struct verb_args *a, struct task_struct *t)
+static inline long enter_owner(struct verb_args *a, struct task_struct *t)
 {
 	a->owner.start = t->start_boottime;
 	return enter(t, FLAG_OWNER);
 }
 
-static __always_inline long create(struct verb_args *a, struct task_struct *root)
+static inline long create(struct verb_args *a, struct task_struct *root)
 {
 	long err;
 	u32 slot;
@@ -48,7 +48,7 @@ static __always_inline long create(struct verb_args *a, struct task_struct *root
 }
 
 /* The caller makes a pass. */
-static __always_inline long end(struct verb_args *a)
+static inline long end(struct verb_args *a)
 {
 	struct ctl *c = ctl_of(a->session);
 
@@ -89,8 +89,8 @@ __noinline int is_member(u32 tgid, u64 start, u64 id)
  * being counted, and there was no birth (forks was read before it), a live count that
  * drifted is corrected.
  */
-static __always_inline void close_if_empty(struct verb_args *a, struct session *s, struct ctl *c,
-					   u64 forks, u64 counting)
+static inline void close_if_empty(struct verb_args *a, struct session *s, struct ctl *c,
+				  u64 forks, u64 counting)
 {
 	u32 status;
 
@@ -135,7 +135,7 @@ static long hand_dead(struct bpf_map *map, u32 *tgid, struct entry *e, struct he
  * The unreaped dead also count in the sessions around it, and are subtracted there when
  * they are reaped. So each is handed to the parent session before the record leaves.
  */
-static __always_inline void hand_over_dead(struct session *s, u64 id)
+static inline void hand_over_dead(struct session *s, u64 id)
 {
 	struct heirs h = { .of = s, .from = id | SESSION_DEAD, .to = s->parent | SESSION_DEAD };
 
@@ -151,7 +151,7 @@ static __always_inline void hand_over_dead(struct session *s, u64 id)
  * ends here, and outer sessions neither count nor end what is below. The state is taken
  * away first. To nest, a session counts first and then reads it: one sees the other.
  */
-static __always_inline long release(struct verb_args *a)
+static inline long release(struct verb_args *a)
 {
 	u64 id = a->session;
 	struct session *s = session_of(id);
@@ -186,7 +186,7 @@ static __always_inline long release(struct verb_args *a)
 }
 
 /* The process that has this PID now: alive or a zombie, member or not. */
-static __always_inline long whois(struct verb_args *a, struct task_struct *t)
+static inline long whois(struct verb_args *a, struct task_struct *t)
 {
 	if (t->pid != t->tgid)
 		return -ESRCH; /* a thread */
@@ -195,7 +195,7 @@ static __always_inline long whois(struct verb_args *a, struct task_struct *t)
 }
 
 /* Does the process execute the file that is descriptor a->flags of the caller? */
-static __always_inline long runs(struct verb_args *a, struct task_struct *t)
+static inline long runs(struct verb_args *a, struct task_struct *t)
 {
 	struct entry *e = entered(t->tgid, t->start_boottime);
 	struct file_id exe, named;
@@ -211,7 +211,7 @@ static __always_inline long runs(struct verb_args *a, struct task_struct *t)
 	return 0;
 }
 
-static __always_inline long protect(struct verb_args *a, struct task_struct *t)
+static inline long protect(struct verb_args *a, struct task_struct *t)
 {
 	struct entry *e = entered(t->tgid, t->start_boottime);
 
@@ -224,7 +224,7 @@ static __always_inline long protect(struct verb_args *a, struct task_struct *t)
  * Set the flag for a signal that user space is about to send, as a pass does; take the
  * protection of a process away; or set its call.
  */
-static __always_inline long mark(struct verb_args *a)
+static inline long mark(struct verb_args *a)
 {
 	struct entry *e = entered(a->root.tgid, a->root.start);
 
@@ -241,7 +241,7 @@ static __always_inline long mark(struct verb_args *a)
  * May a process be entered for the session, or moved there? Not if the session is
  * dissolved, and not if it is over or condemned: the process would be killed.
  */
-static __always_inline long admits(u64 id)
+static inline long admits(u64 id)
 {
 	if (!id || home_of(id) != id)
 		return -ENOENT;
@@ -277,7 +277,7 @@ __noinline int repair(u32 tgid, u64 start)
  * session began, is no such case, and neither is one that has an entry without a session.
  * Returns 1 if it was entered or repaired, -1 without room for it.
  */
-static __always_inline int reconcile_birth(struct task_struct *t)
+static inline int reconcile_birth(struct task_struct *t)
 {
 	struct task_struct *parent = t->real_parent->group_leader;
 	u32 tgid = t->tgid;
@@ -318,7 +318,7 @@ static __always_inline int reconcile_birth(struct task_struct *t)
 }
 
 /* Give an active session other limits, and a->flags, a->rule and a->name. */
-static __always_inline long set_terms(struct verb_args *a)
+static inline long set_terms(struct verb_args *a)
 {
 	struct session *s = session_of(a->session);
 	struct ctl *c = ctl_of(a->session);
@@ -346,7 +346,7 @@ static __always_inline long set_terms(struct verb_args *a)
  * Enter an outsider on evidence, or move a member of a->from, which may be its root.
  * The creator is a->owner, if that is known.
  */
-static __always_inline long enter_stranger(struct verb_args *a, struct task_struct *t)
+static inline long enter_stranger(struct verb_args *a, struct task_struct *t)
 {
 	long err = admits(a->session);
 
@@ -360,7 +360,7 @@ static __always_inline long enter_stranger(struct verb_args *a, struct task_stru
  * Enter an outsider whose parent is in the session. As for the next two: 1 if a walk
  * changed something, and -1 if it should have, so that it is repeated.
  */
-static __always_inline int adopt_child(struct verb_args *a, struct task_struct *t)
+static inline int adopt_child(struct verb_args *a, struct task_struct *t)
 {
 	struct task_struct *up = t->real_parent->group_leader;
 	struct identity parent = { .start = up->start_boottime, .tgid = up->tgid };
@@ -388,14 +388,14 @@ __noinline int follow_member(u32 tgid, u64 start, u64 from, u64 to)
 }
 
 /* Note what a walk did about one process. */
-static __always_inline void tally(struct verb_args *a, int n)
+static inline void tally(struct verb_args *a, int n)
 {
 	a->added += n > 0;
 	a->failed += n < 0;
 }
 
 /* Move one member; not the root of the session that it leaves. */
-static __always_inline long move_one(struct verb_args *a)
+static inline long move_one(struct verb_args *a)
 {
 	struct entry *e = entered(a->root.tgid, a->root.start);
 	long err = session_of(a->from) ? admits(a->session) : -ENOENT;
@@ -414,7 +414,7 @@ static __always_inline long move_one(struct verb_args *a)
  * its members to the session around it, until a walk finds none. Sessions nested in it
  * stay, and belong to the session around it through this one.
  */
-static __always_inline long begin_dissolve(u64 id, struct ctl *c)
+static inline long begin_dissolve(u64 id, struct ctl *c)
 {
 	u32 old = READ_ONCE(c->status);
 
@@ -440,7 +440,7 @@ __noinline int let_member_go(u32 tgid, u64 start, u64 from, u64 to)
 }
 
 /* Enter a living process that the elder has. */
-static __always_inline bool carry_task(struct task_struct *t)
+static inline bool carry_task(struct task_struct *t)
 {
 	u32 tgid = t->tgid;
 	u64 start = t->start_boottime;
@@ -460,7 +460,7 @@ static __always_inline bool carry_task(struct task_struct *t)
 }
 
 /* Enter a dead process of the elder. If it was reaped since, settle finds out. */
-static __always_inline long carry_dead(struct verb_args *a)
+static inline long carry_dead(struct verb_args *a)
 {
 	struct identity id = a->root;
 	u32 tgid = id.tgid;

@@ -13,27 +13,26 @@
 #include "verbs.h"
 
 /* Carry out the verb when the walk meets the named process. */
-static __always_inline void walked(struct verb_args *a, struct task_struct *t,
-				   const struct identity *id,
-				   long (*each)(struct verb_args *a, struct task_struct *t))
+static inline void walked(struct verb_args *a, struct task_struct *t, const struct identity *id,
+			  long (*each)(struct verb_args *a, struct task_struct *t))
 {
 	if (a->err == -ESRCH && is_named(t, id))
 		a->err = each(a, t);
 }
 
-static __always_inline long create_owned(struct verb_args *a, struct task_struct *root)
+static inline long create_owned(struct verb_args *a, struct task_struct *root)
 {
 	return a->owner.tgid && !alive(&a->owner) ? -ESRCH : create(a, root);
 }
 
-static __always_inline void whois_walked(struct verb_args *a, struct task_struct *t)
+static inline void whois_walked(struct verb_args *a, struct task_struct *t)
 {
 	if ((u32)t->pid == a->root.tgid)
 		a->err = whois(a, t);
 }
 
 /* The half of the sentence that needs no signal; user space sends them. */
-static __always_inline void sentence_walked(struct verb_args *a, struct task_struct *t)
+static inline void sentence_walked(struct verb_args *a, struct task_struct *t)
 {
 	struct pass p = { .now = bpf_ktime_get_ns(), .now_boot = bpf_ktime_get_boot_ns() };
 
@@ -48,7 +47,7 @@ static __always_inline void sentence_walked(struct verb_args *a, struct task_str
  * Any thread proves its process alive: during an exec by a thread the walk may
  * meet neither the old leader nor the new one as such.
  */
-static __always_inline void settle_walked(struct verb_args *a, struct task_struct *t)
+static inline void settle_walked(struct verb_args *a, struct task_struct *t)
 {
 	struct identity id = { .start = t->group_leader->start_boottime, .tgid = t->tgid };
 	struct entry *e;
@@ -62,7 +61,7 @@ static __always_inline void settle_walked(struct verb_args *a, struct task_struc
 }
 
 /* a->forks was read before the walk. */
-static __always_inline void settle(struct verb_args *a)
+static inline void settle(struct verb_args *a)
 {
 	struct session *s = session_of(a->session);
 	struct ctl *c = ctl_of(a->session);
@@ -75,14 +74,14 @@ static __always_inline void settle(struct verb_args *a)
 	a->err = 0;
 }
 
-static __always_inline void reconcile_walked(struct verb_args *a, struct task_struct *t)
+static inline void reconcile_walked(struct verb_args *a, struct task_struct *t)
 {
 	if (t->pid == t->tgid)
 		tally(a, reconcile_birth(t));
 }
 
 /* A walk by user space did not meet it: its parent waited for it. */
-static __always_inline long reap(struct verb_args *a)
+static inline long reap(struct verb_args *a)
 {
 	struct identity id = a->root;
 	struct entry *e = dead_at(&id);
@@ -94,41 +93,41 @@ static __always_inline long reap(struct verb_args *a)
 }
 
 /* For an entry that is in no snapshot: if this walk does not meet it either, it is gone. */
-static __always_inline void bury_walked(struct verb_args *a, struct task_struct *t)
+static inline void bury_walked(struct verb_args *a, struct task_struct *t)
 {
 	if ((u32)t->tgid == a->root.tgid && t->group_leader->start_boottime == a->root.start &&
 	    t->signal->live.counter)
 		a->live++;
 }
 
-static __always_inline void bury_unmet(struct verb_args *a)
+static inline void bury_unmet(struct verb_args *a)
 {
 	if (!a->live)
 		a->removed = forget(a->root.tgid, a->root.start);
 }
 
-static __always_inline void adopt_walked(struct verb_args *a, struct task_struct *t)
+static inline void adopt_walked(struct verb_args *a, struct task_struct *t)
 {
 	if (t->pid == t->tgid)
 		tally(a, adopt_child(a, t));
 }
 
-static __always_inline void follow_walked(struct verb_args *a, struct task_struct *t)
+static inline void follow_walked(struct verb_args *a, struct task_struct *t)
 {
 	if (t->pid == t->tgid)
 		tally(a, follow_member(t->tgid, t->start_boottime, a->from, a->session));
 }
 
 /* The first task of the walk begins it. */
-static __always_inline void dissolve_walked(struct verb_args *a, struct task_struct *t)
+static inline void dissolve_walked(struct verb_args *a, struct task_struct *t)
 {
 	struct ctl *c = ctl_of(a->session);
 
 	if (a->err == -ESRCH)
 		a->err = c ? begin_dissolve(a->session, c) : -ENOENT;
 	if (!a->err && t->pid == t->tgid)
-		tally(a,
-		      let_member_go(t->tgid, t->start_boottime, a->session, home_of(a->session)));
+		tally(a, let_member_go(t->tgid, t->start_boottime, a->session,
+				       home_of(a->session)));
 }
 
 /*
@@ -136,7 +135,7 @@ static __always_inline void dissolve_walked(struct verb_args *a, struct task_str
  * it. A free hook that comes meanwhile does not get the claim; user space checks afterwards
  * whether the process was reaped.
  */
-static __always_inline long hand_one(struct verb_args *a)
+static inline long hand_one(struct verb_args *a)
 {
 	struct session *s = session_of(a->session);
 	struct identity id = a->root;
@@ -153,7 +152,7 @@ static __always_inline long hand_one(struct verb_args *a)
 	return 0;
 }
 
-static __always_inline void carry_walked(struct verb_args *a, struct task_struct *t)
+static inline void carry_walked(struct verb_args *a, struct task_struct *t)
 {
 	if (t->pid == t->tgid)
 		a->added += carry_task(t);

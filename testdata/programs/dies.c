@@ -121,8 +121,8 @@ int main(int argc, char **argv)
 	if (word(argc, argv, "seccomp"))
 		forbidden();
 	if (word(argc, argv, "memory"))
-		memset(mmap(NULL, 64 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-			    0),
+		memset(mmap(NULL, 64 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			    -1, 0),
 		       1, 64 << 20);
 	if (prctl(PR_SET_CHILD_SUBREAPER, 1))
 		die("prctl");

@@ -64,14 +64,15 @@ static void unmap(void)
 	fclose(maps);
 	for (int i = 0; i < n; i++) {
 		unsigned long size = to[i] - from[i];
-		char *copy = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-				  -1, 0);
+		char *copy = mmap(NULL, size, PROT_READ | PROT_WRITE,
+				  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 		if (copy == MAP_FAILED)
 			die("mmap");
 		memcpy(copy, (void *)from[i], size);
 		if (mprotect(copy, size, may[i]) ||
-		    mremap(copy, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, from[i]) == MAP_FAILED)
+		    mremap(copy, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, from[i]) ==
+			    MAP_FAILED)
 			die("mremap");
 	}
 }
@@ -170,8 +171,8 @@ int main(int argc, char **argv)
 		enter(0);
 		map(NULL);
 	} else if (word(2, argv, "share")) {
-		pid_t child =
-			clone(map, stack + sizeof(stack), CLONE_VM | CLONE_NEWUSER | SIGCHLD, NULL);
+		pid_t child = clone(map, stack + sizeof(stack),
+				    CLONE_VM | CLONE_NEWUSER | SIGCHLD, NULL);
 
 		if (child < 0 || waitpid(child, NULL, 0) != child)
 			die("clone");

@@ -42,7 +42,8 @@ __attribute__((noreturn)) static void guard(int fd)
 int main(int argc, char **argv)
 {
 	begin(argc, argv);
-	made = mmap(NULL, sizeof(*made), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	made = mmap(NULL, sizeof(*made), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		    0);
 	if (made == MAP_FAILED)
 		die("mmap");
 	signal(SIGCHLD, SIG_IGN);

@@ -6,8 +6,10 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/internal/require"
+	"github.com/lineage-ebpf/lineage/tracer"
 )
 
 // dies books deaths of members that ran command lines of 4,000 empty arguments.
@@ -58,5 +60,21 @@ func TestReceiptsAreBounded(t *testing.T) {
 	over(o, late)
 	if o.sessions[late.info.ID] == nil || o.sessions[other.info.ID] == nil || o.sessions[all[59].info.ID] == nil || o.sessions[all[0].info.ID] != nil {
 		t.Error("not the oldest receipts of the user with the most are gone")
+	}
+}
+
+// TestNotLeft: a session that became empty after the verdict that some are left has no receipt that says so, and what died
+// before its root is no leftover.
+func TestNotLeft(t *testing.T) {
+	o, k := newRegistry(t)
+	s := session(t, o, k, 100)
+	k.Fork(100, 101, "lngtest-member")
+	s.rootDied = 5
+	o.died(s, &tracer.Event{Process: k.Proc(101).Identity, Time: 4})
+	s.info.State, s.emptyAt = tracer.StateEmpty, 6
+	s.result = &enforcer.Result{Session: s.info.ID, Verdict: api.VerdictLeft}
+	o.conclude(s)
+	if r := s.receipt.Report(s.info, 0, 0, nil); s.report != nil || len(r.Processes) != 0 {
+		t.Errorf("%+v, %+v", s.report, r)
 	}
 }

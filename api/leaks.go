@@ -160,8 +160,12 @@ func (t *Tree) Equal() (all []Equal) {
 		}
 		argv := digits.ReplaceAllString(strings.Join(n.Argv, "\x00"), "0")
 		key := fmt.Sprintf("%v %q %s", cmp.Or(creator, &Process{}).Ref, n.Exe, argv)
-		g := cmp.Or(groups[key], &Equal{Head: Head{Kind: "equal"}, Creator: creator})
-		g.Processes, groups[key] = append(g.Processes, sums[n.Ref]), g
+		g := groups[key]
+		if g == nil {
+			g = &Equal{Head: Head{Kind: "equal"}, Creator: creator}
+			groups[key] = g
+		}
+		g.Processes = append(g.Processes, sums[n.Ref])
 	}
 	for _, g := range groups {
 		if len(g.Processes) > 1 {

@@ -45,6 +45,13 @@ type Move struct {
 	Inferred bool `json:"-"`
 }
 
+// Use is what snapshots tell of a process's use of the host.
+type Use struct {
+	Busy uint64  // the snapshot, or its start, from which on it used less than [quiet]
+	RSS  uint64  // bytes at the last snapshot
+	Load float64 // how many CPUs it used between the last two snapshots, or since its start
+}
+
 // Node is a copy of what the graph knows of one process: it does not change with the
 // graph. Times are boottime nanoseconds, 0 if unknown. As JSON it has what Restore takes, each
 // command line once; ID and Session are the keys of what is kept.
@@ -72,11 +79,8 @@ type Node struct {
 	StatusKnown   bool   `json:",omitzero"` // an Exit event reported Status, Flags, CPUTime and MaxRSS
 	Status, Flags uint32 `json:",omitzero"`
 	CPUTime       uint64 `json:",omitzero"` // ns; of a live process at the last snapshot
-	Busy          uint64 `json:"-"`         // the snapshot, or its start, from which on it used less than [quiet]
 	MaxRSS        uint64 `json:",omitzero"` // bytes
-	RSS           uint64 `json:"-"`         // bytes at the last snapshot
-	// Load is how many CPUs it used between the last two snapshots, or since its start.
-	Load float64 `json:"-"`
+	Use           `json:"-"`
 
 	Reparents  []Move     `json:",omitempty"` // by time; at most 64: the first and the latest
 	Reconciled bool       `json:"-"`          // known from a snapshot, its Birth was never seen
@@ -103,6 +107,8 @@ const (
 type looks struct {
 	Looks
 	cpuTime, rss uint64
+	busy         uint64 // see Use.Busy
+	busyCPU      uint64 // cpuTime at busy
 }
 
 // node is a process in memory. It is in the index from get to recycle.
@@ -135,8 +141,6 @@ type node struct {
 	parentAt   uint64
 	exited     uint64
 	signalAt   uint64 // of the latest stop, or of what ended it
-	busy       uint64 // see Node.Busy
-	busyCPU    uint64 // cpuTime at busy
 
 	looks
 	maxRSS uint64
@@ -204,7 +208,8 @@ func (n *node) view() Node {
 		Looks: n.Looks,
 		Born:  n.id.Start, Exited: n.exited,
 		Reaped: n.reaped, StatusKnown: n.exit, Status: n.status, Flags: n.flags,
-		CPUTime: n.cpuTime, Busy: max(n.busy, n.id.Start), MaxRSS: n.maxRSS, RSS: n.rss, Load: float64(n.load),
+		CPUTime: n.cpuTime, MaxRSS: n.maxRSS,
+		Use:        Use{Busy: max(n.busy, n.id.Start), RSS: n.rss, Load: float64(n.load)},
 		Reconciled: n.reconciled, Ghost: !n.known, Hops: n.hops,
 		Commands: n.commands(), Claim: n.claim, Container: n.container, Signal: n.signal,
 	}

@@ -22,6 +22,12 @@ const (
 	SpareRefuse       // and it is refused, if [Features].RefusesSignals says so
 )
 
+// Protection is from whom, and whom, a session protects.
+type Protection struct {
+	Guard Guard // overrules [Guarding].All
+	Spare Spare
+}
+
 // Guarding is which sessions are guarded.
 type Guarding struct {
 	All    bool // each one, unless its [SessionSpec] says otherwise, or it is a companion

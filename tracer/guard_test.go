@@ -160,16 +160,16 @@ func testGuardNested(t *testing.T, c *crossings) {
 	c.after("the session around", w, fmt.Sprintf("kill -STOP %d", beside), true)
 
 	// Not guarded itself, it is still inside the one around, and so is what it signals.
-	require.NoError(t, tr.SetTerms(nested, tracer.SessionSpec{Guard: tracer.GuardOff, KeepOnRootExit: true}))
+	require.NoError(t, tr.SetTerms(nested, tracer.SessionSpec{Protection: tracer.Protection{Guard: tracer.GuardOff}, KeepOnRootExit: true}))
 	c.after("the session around, from one without a guard", w, fmt.Sprintf("kill -STOP %d", beside), false)
 	c.after("out of the session around", w, fmt.Sprintf("kill -STOP %d", outsider(t, ":").pid()), true)
 
 	// Neither is guarded.
-	require.NoError(t, tr.SetTerms(around, tracer.SessionSpec{Guard: tracer.GuardOff, KeepOnRootExit: true}))
+	require.NoError(t, tr.SetTerms(around, tracer.SessionSpec{Protection: tracer.Protection{Guard: tracer.GuardOff}, KeepOnRootExit: true}))
 	c.after("without a guard", w, fmt.Sprintf("kill -KILL %d", outsider(t, ":").pid()), false)
 
 	// From around to inside: the inner shell leaves a child there, and the outer one continues.
-	require.NoError(t, tr.SetTerms(around, tracer.SessionSpec{Guard: tracer.GuardOn, KeepOnRootExit: true}))
+	require.NoError(t, tr.SetTerms(around, tracer.SessionSpec{Protection: tracer.Protection{Guard: tracer.GuardOn}, KeepOnRootExit: true}))
 	w.tell("sleep 100 & echo inside $!")
 	inside := strings.Fields(w.until("inside "))[1]
 	w.until("= ")
@@ -194,7 +194,7 @@ func TestGuardDefault(t *testing.T) {
 		{tracer.Guarding{All: true}, tracer.GuardDefault, true},
 		{tracer.Guarding{All: true}, tracer.GuardOff, false},
 	} {
-		w, id := member(t, tr, obeys, tracer.SessionSpec{Guard: k.guard})
+		w, id := member(t, tr, obeys, tracer.SessionSpec{Protection: tracer.Protection{Guard: k.guard}})
 		info, err := tr.Session(id)
 		require.NoError(t, err)
 		require.Equal(t, info.Guard, k.guard)

@@ -21,7 +21,7 @@ func testGuardSpares(t *testing.T, tr *tracer.Tracer) {
 		t.Run(fmt.Sprint(spare), func(t *testing.T) {
 			c := &crossings{t, tr, spare == tracer.SpareRefuse && tr.Features().RefusesSignals != tracer.RefuserNone}
 			const script = `trap : TERM USR1; sh -c 'trap : TERM; ` + obeys + `'; while :; do read x; done`
-			w, id := member(t, tr, script, tracer.SessionSpec{Spare: spare})
+			w, id := member(t, tr, script, tracer.SessionSpec{Protection: tracer.Protection{Spare: spare}})
 			info, err := tr.Session(id)
 			require.NoError(t, err)
 			require.Equal(t, info.Spare, spare)
@@ -43,7 +43,7 @@ func testGuardSpares(t *testing.T, tr *tracer.Tracer) {
 			w.tell(fmt.Sprintf("(read go <%s; %s) & echo pid $!", hold, toRoot))
 			child := parse(t, strings.Fields(w.until("pid "))[1])
 			w.until("= ")
-			nested, err := tr.Create(tracer.SessionSpec{Root: tracer.Identity{PID: child}, KeepOnRootExit: true, Spare: spare})
+			nested, err := tr.Create(tracer.SessionSpec{Root: tracer.Identity{PID: child}, KeepOnRootExit: true, Protection: tracer.Protection{Spare: spare}})
 			require.NoError(t, err)
 			inSession(t, tr, child, nested)
 			c.after("from the root of a session inside", w, fmt.Sprintf("echo >%s; wait %d", hold, child), true)
@@ -66,7 +66,7 @@ func TestGuardSparesFromAll(t *testing.T) { onEachSide(t, testGuardSparesFromAll
 func testGuardSparesFromAll(t *testing.T, tr *tracer.Tracer) {
 	refuses := tr.Features().RefusesSignals != tracer.RefuserNone
 	const agent = `sh -c "while read c; do eval \"\$c\"; echo = \$?; done; true"; echo gone`
-	w, id := member(t, tr, `exec unshare --pid --fork --kill-child sh -c '`+agent+`; read x'`, tracer.SessionSpec{Spare: tracer.SpareRefuse})
+	w, id := member(t, tr, `exec unshare --pid --fork --kill-child sh -c '`+agent+`; read x'`, tracer.SessionSpec{Protection: tracer.Protection{Spare: tracer.SpareRefuse}})
 	w.tell("stat -Lc %i /proc/self/ns/pid; sleep 100 & true")
 	inside := w.line()
 	w.until("= ")

@@ -296,9 +296,7 @@ type SessionSpec struct {
 	Idle   time.Duration
 	// KeepOnRootExit leaves the session active when its root exits.
 	KeepOnRootExit bool
-	// Guard overrules [Guarding].All.
-	Guard Guard
-	Spare Spare
+	Protection
 	// Rule identifies the rule that asks for the session, 0 if none.
 	Rule uint32
 	// Adopted means that Root has been running for some time: its descendants are

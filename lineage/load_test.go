@@ -20,8 +20,8 @@ func TestLoad(t *testing.T) {
 	} {
 		g.Resync(s.at, []Seen{{ID: ID{PID: 7, Start: 10 * second}, Session: 1, CPUTime: s.cpu}})
 		n, ok := g.Node(ID{PID: 7, Start: 10 * second})
-		if d := n.Load - s.want; !ok || d > 0.001 || d < -0.001 || n.Busy != s.busy {
-			t.Errorf("snapshot %d: %v, busy %d, want %+v", step, n.Load, n.Busy, s)
+		if d := n.Use.Load - s.want; !ok || d > 0.001 || d < -0.001 || n.Use.Busy != s.busy {
+			t.Errorf("snapshot %d: %v, busy %d, want %+v", step, n.Use.Load, n.Use.Busy, s)
 		}
 	}
 }

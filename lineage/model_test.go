@@ -201,7 +201,7 @@ func (w *world) agrees(g *Graph) {
 			c.Zombies++
 		} else {
 			c.Live++
-			c.RSS += n.RSS
+			c.RSS += n.Use.RSS
 		}
 		if n.Orphan {
 			c.Orphans++

@@ -80,7 +80,7 @@ type Node struct {
 	Status, Flags uint32 `json:",omitzero"`
 	CPUTime       uint64 `json:",omitzero"` // ns; of a live process at the last snapshot
 	MaxRSS        uint64 `json:",omitzero"` // bytes
-	Use           `json:"-"`
+	Use           Use    `json:"-"`
 
 	Reparents  []Move     `json:",omitempty"` // by time; at most 64: the first and the latest
 	Reconciled bool       `json:"-"`          // known from a snapshot, its Birth was never seen
@@ -107,8 +107,7 @@ const (
 type looks struct {
 	Looks
 	cpuTime, rss uint64
-	busy         uint64 // see Use.Busy
-	busyCPU      uint64 // cpuTime at busy
+	busy         struct{ since, cpuTime uint64 } // see Use.Busy, and what it had used then
 }
 
 // node is a process in memory. It is in the index from get to recycle.
@@ -209,7 +208,7 @@ func (n *node) view() Node {
 		Born:  n.id.Start, Exited: n.exited,
 		Reaped: n.reaped, StatusKnown: n.exit, Status: n.status, Flags: n.flags,
 		CPUTime: n.cpuTime, MaxRSS: n.maxRSS,
-		Use:        Use{Busy: max(n.busy, n.id.Start), RSS: n.rss, Load: float64(n.load)},
+		Use:        Use{Busy: max(n.busy.since, n.id.Start), RSS: n.rss, Load: float64(n.load)},
 		Reconciled: n.reconciled, Ghost: !n.known, Hops: n.hops,
 		Commands: n.commands(), Claim: n.claim, Container: n.container, Signal: n.signal,
 	}

@@ -296,7 +296,7 @@ type SessionSpec struct {
 	Idle   time.Duration
 	// KeepOnRootExit leaves the session active when its root exits.
 	KeepOnRootExit bool
-	Protection
+	Protection     Protection
 	// Rule identifies the rule that asks for the session, 0 if none.
 	Rule uint32
 	// Adopted means that Root has been running for some time: its descendants are

@@ -140,7 +140,7 @@ func (s *SessionSpec) terms() (bpf.LineageVerbArgs, error) {
 		Idle:         uint64(s.Idle),
 		Rule:         s.Rule,
 		Flags: flag[uint32](s.KeepOnRootExit, sessionKeepOnRootExit) |
-			flag[uint32](s.Spare != SpareNone, sessionSpares) | flag[uint32](s.Spare == SpareRefuse, sessionRefuses),
+			flag[uint32](s.Protection.Spare != SpareNone, sessionSpares) | flag[uint32](s.Protection.Spare == SpareRefuse, sessionRefuses),
 	}
 	name := s.name()
 	if n := copy(args.Name[:], name); n != len(name) {
@@ -151,9 +151,9 @@ func (s *SessionSpec) terms() (bpf.LineageVerbArgs, error) {
 			s.Grace, s.MaxLifetime, s.Idle)
 	}
 	switch {
-	case s.Guard == GuardOff, s.For != 0: // what is in a companion session may be there by coincidence
+	case s.Protection.Guard == GuardOff, s.For != 0: // what is in a companion session may be there by coincidence
 		args.Flags |= sessionUnguarded
-	case s.Guard == GuardOn:
+	case s.Protection.Guard == GuardOn:
 		args.Flags |= sessionGuarded
 	}
 	return args, nil

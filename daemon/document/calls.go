@@ -116,9 +116,9 @@ func edge(a, b *time.Time, first func(a, b time.Time) bool) *time.Time {
 // add adds a process.
 func (g *callLeft) add(n *lineage.Node, r Reader) {
 	g.Processes++
-	g.CPUs += n.Load
+	g.CPUs += n.Use.Load
 	g.CPUSeconds += seconds(n.CPUTime)
-	g.RSSBytes += n.RSS
+	g.RSSBytes += n.Use.RSS
 	argv, cut := shortened(api.Unwrapped(r.Argv(n.UID, n.Argv)))
 	key := n.Comm.String()
 	if argv != nil {

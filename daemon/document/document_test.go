@@ -106,7 +106,7 @@ func TestProcess(t *testing.T) {
 		t.Errorf("of a process that was only named: %+v", p)
 	}
 	z := e.node(t, 102)
-	if z.State, z.RSS = lineage.Zombie, 8<<20; e.Process(z, everyone{}).RSSBytes != 0 {
+	if z.State, z.Use.RSS = lineage.Zombie, 8<<20; e.Process(z, everyone{}).RSSBytes != 0 {
 		t.Error("a zombie holds no memory")
 	}
 	if ev := e.Process(e.node(t, 100), everyone{}).Evidence; ev.Source != "socket" || ev.Confidence != "weak" {

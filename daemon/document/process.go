@@ -67,7 +67,7 @@ func (e Encoder) Process(n *lineage.Node, r Reader) api.Process {
 		Session:    word(n.Session),
 		Orphan:     n.Orphan,
 		CPUSeconds: seconds(n.CPUTime),
-		RSSBytes:   n.RSS,
+		RSSBytes:   n.Use.RSS,
 		Started:    e.Clock.Wall(n.ID.Start),
 		Exited:     e.Clock.Wall(n.Exited),
 		Evidence:   evidence(n.Evidence, tracer.Source(n.Source)),

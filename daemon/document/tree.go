@@ -33,7 +33,7 @@ func (e Encoder) Tree(rows []lineage.Branch, r Reader) (roots []api.Ref, nodes [
 			nodes[len(nodes)-1].ArgvTruncated = len(n.Argv) > 0
 		}
 		if n.State == lineage.Live {
-			nodes[len(nodes)-1].Busy = e.Clock.Wall(n.Busy)
+			nodes[len(nodes)-1].Busy = e.Clock.Wall(n.Use.Busy)
 		}
 		if up, ok := index[b.Creator]; ok && b.Creator.PID != 0 {
 			nodes[up].Children = append(nodes[up].Children, Ref(b.ID))

@@ -68,7 +68,7 @@ func (h *acting) postSession(w http.ResponseWriter, r *http.Request, c access.Ca
 		Uint32(system.KeyUID, c.UID).Uint32(system.KeyPID, spec.Root.PID).
 		Msg("session created")
 	h.Access.Done(c, access.Create, d.ID)
-	d.Head, d.Token, d.Warnings = api.NewHead("session"), token, h.Steward.Unrefused(spec.Spare != tracer.SpareNone)
+	d.Head, d.Token, d.Warnings = api.NewHead("session"), token, h.Steward.Unrefused(spec.Protection.Spare != tracer.SpareNone)
 	return reply(w, http.StatusCreated, d)
 }
 
@@ -142,7 +142,7 @@ func (h *acting) spec(req *api.NewSession, c access.Caller) (spec tracer.Session
 	switch req.Spare {
 	case "":
 	case "root":
-		spec.Spare = tracer.SpareRefuse
+		spec.Protection.Spare = tracer.SpareRefuse
 	default:
 		return bad("invalid spare %q: must be root", req.Spare)
 	}

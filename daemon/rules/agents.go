@@ -201,14 +201,14 @@ func (s *Steward) dissolve(info tracer.SessionInfo, facts *policy.Facts) {
 func (s *Steward) terms(p *policy.Policy, list uint32, rule string, uid uint32) tracer.SessionSpec {
 	spec := tracer.SessionSpec{Name: rule, Rule: list, KeepOnRootExit: true}
 	t := p.Terms(p.Opener(list, rule))
-	spec.Grace, spec.Guard = t.Grace, tracer.GuardOff
+	spec.Grace, spec.Protection.Guard = t.Grace, tracer.GuardOff
 	if t.Guarded {
-		spec.Guard = tracer.GuardOn
+		spec.Protection.Guard = tracer.GuardOn
 	}
 	if t.Spared {
-		spec.Spare = tracer.SpareRecord
+		spec.Protection.Spare = tracer.SpareRecord
 		if p.Enforce() {
-			spec.Spare = tracer.SpareRefuse
+			spec.Protection.Spare = tracer.SpareRefuse
 		}
 	}
 	if s.o.Rules.Enforced(uid) {

@@ -146,7 +146,7 @@ func (k *Kernel) SetTerms(id tracer.SessionID, spec tracer.SessionSpec) error {
 func setTerms(s *tracer.SessionInfo, spec tracer.SessionSpec) {
 	s.Name, s.Rule, s.Grace, s.MaxProcesses = spec.Name, spec.Rule, spec.Grace, spec.MaxProcesses
 	s.MaxLifetime, s.MaxRSS, s.Idle = spec.MaxLifetime, spec.MaxRSS, spec.Idle
-	s.For, s.Weak, s.Guard, s.Spare, s.KeepOnRootExit = spec.For, spec.Weak, spec.Guard, spec.Spare, spec.KeepOnRootExit
+	s.For, s.Weak, s.Guard, s.Spare, s.KeepOnRootExit = spec.For, spec.Weak, spec.Protection.Guard, spec.Protection.Spare, spec.KeepOnRootExit
 	s.Expires = 0
 	if s.MaxLifetime > 0 {
 		s.Expires = s.Created + uint64(s.MaxLifetime)

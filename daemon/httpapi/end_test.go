@@ -50,7 +50,8 @@ func TestEnd(t *testing.T) {
 	}
 	// A repeat with less grace; its caller is not the one that ended the session.
 	r := w.End("root", s.ID)
-	if r.Verdict != "clean" || r.State != "ended" || !r.ConfirmedEmpty || r.Left != 0 || r.EndedBy.PID != daemontest.User || r.Killed != 1 || r.Name != "x" {
+	if r.Verdict != "clean" || r.State != "ended" || !r.ConfirmedEmpty || r.Left != 0 || r.EndedBy.PID != daemontest.User || r.Killed != 1 || r.Name != "x" ||
+		len(daemontest.Get[api.Leaks](w, "root", "/v1/leaks").Items) != 0 {
 		t.Errorf("receipt %+v", r)
 	}
 	if got := daemontest.Outcomes(r); len(got) != 3 || got[100] != "term" || got[101] != "term" || got[103] != "kill" {

@@ -50,7 +50,7 @@ func (g *Graph) Complete(e *Event) {
 		e.Signal = n.signal
 	}
 	if n.exit {
-		e.Status, e.Flags, e.CPUTime, e.MaxRSS = n.status, n.flags, n.cpuTime, n.maxRSS
+		e.Status, e.Flags, e.CPUTime, e.MaxRSS = n.status, n.flags, n.cpuTime, n.used.maxRSS
 	}
 	e.Creator, e.Looks, e.Claim = n.creatorID, n.Looks, n.claim
 	e.Image, e.Container, e.Exited = n.imageAt(^uint64(0)), n.container, n.exited
@@ -114,7 +114,7 @@ func (g *Graph) exit(e *Event) {
 	}
 	n.exit, n.exited, n.inferred = true, e.Time, false
 	g.enroll(n)
-	n.status, n.flags, n.cpuTime, n.maxRSS, n.signal = e.Status, e.Flags, e.CPUTime, e.MaxRSS, e.Signal
+	n.status, n.flags, n.cpuTime, n.used.maxRSS, n.signal = e.Status, e.Flags, e.CPUTime, e.MaxRSS, e.Signal
 	if n.state != Exited {
 		g.setState(n, Zombie)
 	}

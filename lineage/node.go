@@ -107,7 +107,6 @@ const (
 type looks struct {
 	Looks
 	cpuTime, rss uint64
-	busy         struct{ since, cpuTime uint64 } // see Use.Busy, and what it had used then
 }
 
 // node is a process in memory. It is in the index from get to recycle.
@@ -142,8 +141,8 @@ type node struct {
 	signalAt   uint64 // of the latest stop, or of what ended it
 
 	looks
-	maxRSS uint64
-	mark   uint64 // epoch of the pass that saw it
+	used   struct{ maxRSS, busy, cpuTime uint64 } // see Use.Busy, and what it had used then
+	mark   uint64                                 // epoch of the pass that saw it
 	status uint32
 	flags  uint32
 	need   uint32 // children that are held
@@ -207,8 +206,8 @@ func (n *node) view() Node {
 		Looks: n.Looks,
 		Born:  n.id.Start, Exited: n.exited,
 		Reaped: n.reaped, StatusKnown: n.exit, Status: n.status, Flags: n.flags,
-		CPUTime: n.cpuTime, MaxRSS: n.maxRSS,
-		Use:        Use{Busy: max(n.busy.since, n.id.Start), RSS: n.rss, Load: float64(n.load)},
+		CPUTime: n.cpuTime, MaxRSS: n.used.maxRSS,
+		Use:        Use{Busy: max(n.used.busy, n.id.Start), RSS: n.rss, Load: float64(n.load)},
 		Reconciled: n.reconciled, Ghost: !n.known, Hops: n.hops,
 		Commands: n.commands(), Claim: n.claim, Container: n.container, Signal: n.signal,
 	}

@@ -145,8 +145,8 @@ func (g *Graph) measure(n *node, at, cpuTime, rss uint64) {
 	if at >= since+leastSpan && cpuTime >= before {
 		n.load = float32(cpuTime-before) / float32(at-since)
 	}
-	if n.busy.since == 0 || cpuTime >= n.busy.cpuTime+quiet {
-		n.busy.since, n.busy.cpuTime = at, cpuTime
+	if n.used.busy == 0 || cpuTime >= n.used.cpuTime+quiet {
+		n.used.busy, n.used.cpuTime = at, cpuTime
 	}
 	n.cpuTime, n.rss = cpuTime, rss
 }

@@ -10,12 +10,10 @@ const (
 	GuardOff
 )
 
-// Spare is what happens to signals that kill or stop the root of a session, or a process that
-// [Tracer.SetCall] named as an agent in it, if another member of that session or of one inside
-// sends them.
+// Spare is what happens to signals that kill or stop the root of a session, or an agent ([Tracer.SetCall]) in
+// it, if another member of that session or of one inside sends them.
 type Spare uint8
 
-// What may happen to them.
 const (
 	SpareNone   Spare = iota
 	SpareRecord       // each is an [EventCrossing]

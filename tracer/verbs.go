@@ -361,9 +361,8 @@ func (t *Tracer) reconcile() (added, removed, failed int, err error) {
 	return int(args.Added), int(args.Removed), int(args.Failed), nil
 }
 
-// SetCall has a process, and what it starts from now on, work for a tool call, by its number; 0:
-// for none. agent: it makes the calls, so what it started before may work for another one.
-// [ErrNotFound].
+// SetCall has a process, and what it starts from now on, work for a tool call, by its number, or for none (0). agent:
+// it makes the calls, so what it started before may work for another one. [ErrNotFound].
 func (t *Tracer) SetCall(id Identity, call uint32, agent bool) error {
 	err := t.verb(bpf.LineageProgVerbMark, &bpf.LineageVerbArgs{Root: wireIdentity(id),
 		Flags: flag(agent, uint32(FlagSpared)), Calls: 1, Call: call})

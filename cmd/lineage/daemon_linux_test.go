@@ -58,12 +58,6 @@ func TestDaemonErrors(t *testing.T) {
 		code int
 		want string
 	}{
-		{"daemon x", nil, 2, `daemon: unexpected argument "x"; the time of --ephemeral is written --ephemeral=TIME`},
-		{"daemon --force", nil, 2, "daemon: --force belongs to --unload"},
-		{"daemon --ephemeral 5s", nil, 2, `daemon: unexpected argument "5s"; the time of --ephemeral is written --ephemeral=TIME`},
-		{"daemon --ephemeral=0s", nil, 2, `daemon: invalid --ephemeral "0s": must be more than 0`},
-		{"daemon --level 5", nil, 2, `daemon: invalid --level "5": must be 0 to 4`},
-		{"daemon --socket-mode rw", nil, 2, `daemon: invalid --socket-mode "rw": must be permissions in octal, such as 0660`},
 		{"daemon", tracer.ErrNotRoot, 4, "daemon: not root; run with sudo"},
 		{"daemon --unload", tracer.ErrNotRoot, 4, "daemon: not root; run with sudo"},
 		{"daemon", fmt.Errorf("open: %w", tracer.ErrNoBTF), 7,

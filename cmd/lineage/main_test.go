@@ -114,6 +114,22 @@ func golden(t *testing.T, name, got string) {
 	require.Equal(t, got, string(want))
 }
 
+// transcript runs the command lines of testdata/name.golden again, each in a new world, and compares what they print.
+func transcript(t *testing.T, name string, world func() *world) {
+	t.Helper()
+	path, all := filepath.Join("testdata", strings.ReplaceAll(name, " ", "_")+".golden"), ""
+	for _, want := range strings.Split(string(require.ReadFile(t, path)), "$ lineage")[1:] {
+		line, _, _ := strings.Cut(want, "\n")
+		got := world().record(strings.Fields(line)...)
+		if all += got; !*update && got != "$ lineage"+want {
+			t.Errorf("got\n%swant\n$ lineage%s", got, want)
+		}
+	}
+	if !t.Failed() {
+		golden(t, name, all)
+	}
+}
+
 var goodHost = api.Doctor{
 	Supported: true, Kernel: "6.15.5", Level: 3, Missing: []string{"level 4 lacks: the exit hook runs after exit_mm before 6.16"},
 	Items: []api.DoctorItem{
@@ -222,7 +238,7 @@ func TestNoColor(t *testing.T) {
 	}
 }
 
-// Errors: one line, the documented code, nothing on stdout.
+// Errors: one line, the documented code, nothing on stdout. Those of a command line are in a transcript.
 func TestErrors(t *testing.T) {
 	refuse := func(code, message, hint string) *apitest.Client {
 		f := newFake()
@@ -231,114 +247,18 @@ func TestErrors(t *testing.T) {
 	}
 	ambiguous := api.NewError(api.CodeAmbiguous, "session build: several have that name", "name one by its id")
 	ambiguous.Items = []api.Session{{ID: "k3x9q2", State: "active", UID: 1000}, {ID: "m8p4z1", State: "ending", UID: 0}}
+	transcript(t, "errors", func() *world { return newWorld(t, newFake()) })
+	transcript(t, "errors without a daemon", func() *world { return newWorld(t, nil) })
 	for _, tt := range []struct {
 		client api.Client
 		line   string
 		code   int
 		want   string
 	}{
-		{nil, "ls", 5, `no daemon at /run/lineage/lineage.sock; start it as root with "lineage daemon" or "lineage run"`},
-		{nil, "ls --socket /tmp/x", 5, `no daemon at /tmp/x; start it as root with "lineage daemon" or "lineage run"`},
-		{nil, "end --yes x -o json", 5, `no daemon at /run/lineage/lineage.sock; start it as root with "lineage daemon" or "lineage run"`},
-		{newFake(), "lss", 2, `unknown command "lss"; did you mean "ls"?`},
-		{newFake(), "frobnicate", 2, `unknown command "frobnicate"; see "lineage --help"`},
-		{newFake(), "list", 2, `unknown command "list"; did you mean "ls"?`},
-		{newFake(), "kill build", 2, `unknown command "kill"; did you mean "end"?`},
-		{newFake(), "stop", 2, `unknown command "stop"; did you mean "end"?`},
-		{newFake(), "rm", 2, `unknown command "rm"; did you mean "end"?`},
-		{newFake(), "log", 2, `unknown command "log"; did you mean "events" or "history"?`},
-		{newFake(), "logs", 2, `unknown command "logs"; did you mean "events" or "history"?`},
-		{newFake(), "inspect", 2, `unknown command "inspect"; did you mean "why"?`},
-		{newFake(), "stats", 2, `unknown command "stats"; did you mean "top"?`},
-		{newFake(), "attach", 2, `unknown command "attach"; did you mean "top"?`},
-		{newFake(), "help ed", 2, `unknown help topic "ed"; did you mean "end"?`},
-		{newFake(), "help frobnicate", 2, `unknown help topic "frobnicate"; see "lineage --help"`},
-		{newFake(), "help policy shwo", 2, `unknown help topic "shwo"; did you mean "show"?`},
-		{newFake(), "completion tcsh", 2, `unknown command "tcsh"; did you mean "bash" or "zsh"?`},
-		{newFake(), "policy chekc", 2, `unknown command "chekc"; did you mean "check"?`},
-		{newFake(), "ls --json=maybe", 2, `ls: invalid --json "maybe": must be true or false`},
-		{newFake(), "ls --columns id,size", 2, `ls: invalid --columns "size": must be some of ` + strings.Join(text.SessionColumns, ",")},
-		{newFake(), "ls --columns id --json", 2, "ls: --columns is for lists with -o table or wide"},
-		{newFake(), "history old --columns id", 2, "history: --columns is for lists with -o table or wide"},
-		{newFake(), "ls --outside --columns why", 2, "ls: invalid --columns \"why\": must be some of pid,uid,rss,age,holds,command"},
-		{newFake(), "ls --equal", 2, "ls: --equal is for --left"},
-		{newFake(), "ls --calls --equal", 2, "ls: --equal is for --left"},
-		{newFake(), "ls --sort size", 2, `ls: invalid --sort "size": must be one of age, cpu, cpus, id, live, name, orphans, rss, state`},
-		{newFake(), "ls --state live", 2, `ls: invalid --state "live": must be one of active, paused, leftover, kept, ending, condemned, ended`},
-		{newFake(), "end --yes k3x", 3, "session k3x: not found"},
-		{newFake(), "end --yes k3x m8p", 3, "session k3x: not found; to end k3x9q2 name it in full\nlineage: session m8p: not found; to end m8p4z1 name it in full"},
-		{newFake(), "end nosuch", 3, "session nosuch: not found"},
-		{nil, "end build", 5, `no daemon at /run/lineage/lineage.sock; start it as root with "lineage daemon" or "lineage run"`},
-		{newFake(), "end --sign nosuch --left", 2,
-			"end: --sign takes names, patterns, ids or --all, and of the other flags --grace, --now, --if-plan, --timeout, --max-hosts and --yes"},
-		{newFake(), "ls --left=false --state kept --user nobody0", 2, `ls: invalid --user "nobody0": must be a user of this host, or a uid`},
-		{newFake(), "pause --yes", 2, `pause: SESSION is missing; see "lineage pause --help"`},
-		{newFake(), "keep --reason r --until 8h :0", 2, `invalid :PORT ":0": must be :PORT, :PORT/tcp or :PORT/udp, PORT 1 to 65535`},
-		{newFake(), "end --mine", 2, "end: cannot ask for confirmation (not a terminal); use --yes"},
-		{newFake(), "events --follow --until 1m", 2, "events: --follow has no end; give only one of --follow and --until"},
-		{newFake(), "ls --outside build", 2, "ls: --outside is for all of this host, without SESSION and -H"},
-		{newFake(), "ls --left --calls", 2, "ls: give only one of --left and --calls"},
-		{newFake(), "ls --left --all", 2, "ls: --all is for the list of sessions, not with --left"},
-		{newFake(), "ls --outside -H web1", 2, "ls: --outside is for all of this host, without SESSION and -H"},
-		{newFake(), "--nope", 2, `unknown flag: --nope; see "lineage --help"`},
-		{newFake(), "completion bash extra", 2, `unknown command "extra" for "lineage completion bash"`},
-		{newFake(), "ls --nope", 2, `ls: unknown flag: --nope; see "lineage ls --help"`},
-		{newFake(), "ls -o xml", 2, `ls: invalid --output "xml": must be one of table, wide, json, jsonl, name`},
-		{newFake(), "ls --color maybe", 2, `ls: invalid --color "maybe": must be one of auto, always, never`},
-		{newFake(), "tree 9999", 3, "pid 9999: not found"},
-		{newFake(), "tree 900", 3, "pid 900 belongs to no session"},
-		{newFake(), "why", 2, `why: PID, :PORT or PATH is missing; see "lineage why --help"`},
-		{newFake(), "-v", 2, `unknown flag -v, did you mean -V?; see "lineage --help"`},
-		{newFake(), "why -1", 2, `why: unknown flag -1; see "lineage why --help"`},
-		{newFake(), "why 0", 2, `why: invalid PID "0": must be PID or PID@START`},
-		{newFake(), "why 12@", 2, `why: invalid PID "12@": must be PID or PID@START`},
-		{newFake(), "why :", 2, "why: invalid :PORT \":\": must be :PORT, :PORT/tcp or :PORT/udp, PORT 1 to 65535; a file with that name is ./:"},
-		{newFake(), "why :65536", 2, `why: invalid :PORT ":65536": must be :PORT, :PORT/tcp or :PORT/udp, PORT 1 to 65535; a file with that name is ./:65536`},
-		{newFake(), "why :80/sctp", 2, `why: invalid :PORT ":80/sctp": must be :PORT, :PORT/tcp or :PORT/udp, PORT 1 to 65535; a file with that name is ./:80/sctp`},
-		{newFake(), "why :81", 3, "no listener found on 81/tcp"},
-		{newFake(), "why :8080/udp", 3, "no listener found on 8080/udp"},
-		{newFake(), "why 9999", 3, "pid 9999: not found"},
-		{newFake(), "why 4130@1", 3, "pid 4130 is not the process you named (4130@1 is gone)"},
-		{newFake(), "events --type born", 2, `events: invalid --type "born": must be one of fork, exec, exit, reparent, reaped, session, listen, unlisten, lost, mark, trace, stop, continue, crossing`},
-		{newFake(), "end", 2, `end: SESSION is missing; see "lineage end --help"`},
-		{newFake(), "end build", 2, "end: cannot ask for confirmation (not a terminal); use --yes"},
-		{newFake(), "end --grace -1s --yes build", 2, `end: invalid --grace "-1s": must be 0 to 10m`},
-		{newFake(), "end --grace 10m1s --yes build", 2, `end: invalid --grace "10m1s": must be 0 to 10m`},
-		{newFake(), "end --grace soon --yes build", 2, `end: invalid --grace "soon": must be a duration such as 30s or 1h`},
-		{newFake(), "end --grace 1s --now --yes build", 2, "end: --now means a grace of 0; give only one of --grace and --now"},
-		{newFake(), "history --since tomorrow", 2, `history: invalid --since "tomorrow": must be a duration such as 10m, today, yesterday, or a time such as 2026-03-04T12:03:20Z (RFC 3339)`},
-		{newFake(), "history --since 1m --until 2m", 2, "history: --since 1m is after --until 2m"},
-		{newFake(), "history --limit -1", 2, `history: invalid --limit "-1": must be 0 or more`},
-		{newFake(), "history --limit x", 2, `history: invalid --limit "x": must be a number`},
-		{newFake(), "history --limit 2 old", 2, "history: --since, --until and --limit are for the list, not for one SESSION"},
-		{newFake(), "history build", 3, `history build: the session is active; see "lineage tree k3x9q2"`},
-		{newFake(), "history nosuch", 3, "session nosuch: not found"},
-		{newFake(), "events --until 2026-13-01T00:00:00Z", 2, `events: invalid --until "2026-13-01T00:00:00Z": must be a duration such as 10m, today, yesterday, or a time such as 2026-03-04T12:03:20Z (RFC 3339)`},
-		{newFake(), "end --timeout -1s --yes build", 2, `end: invalid --timeout "-1s": must be 0 or more`},
-		{newFake(), "end --dry-run --if-plan x build", 2, "end: --dry-run makes a plan, --if-plan carries one out; give only one of them"},
-		{newFake(), "end --if-plan x build", 2, "end: cannot ask for confirmation (not a terminal); use --yes"},
-		{newFake(), "end --if-plan= --yes build", 2, `end: invalid --if-plan "": must be a text, or left out`},
-		{newFake(), "end --container= --yes build", 2, `end: invalid --container "": must be a text, or left out`},
-		{newFake(), "end --dry-run nosuch", 3, "session nosuch: not found"},
 		{refuse(api.CodeChanged, "end k3x9q2: the plan no longer holds: pid 4150 is not in the plan; nothing was sent", "make a new one"), "end --yes --if-plan x build", 1,
 			"end k3x9q2: the plan no longer holds: pid 4150 is not in the plan; nothing was sent; make a new one"},
-		{newFake(), "adopt", 2, `adopt: PID is missing; see "lineage adopt --help"`},
-		{newFake(), "adopt x", 2, `adopt: invalid PID "x": must be PID or PID@START`},
-		{newFake(), "adopt --idle 0s 5", 2, `adopt: invalid --idle "0s": must be at least 1ms`},
-		{newFake(), "adopt --on-exit keep 5", 2, `adopt: invalid --on-exit "keep": must be one of end, report`},
-		{newFake(), "keep 4150", 2, `keep: --reason is missing; see "lineage keep --help"`},
-		{newFake(), "keep --reason r --until soon 4150", 2, `keep: invalid --until "soon": must be a duration such as 8h, a date such as 2027-06-30, or a time in RFC 3339`},
-		{newFake(), "keep --reason r --until -1h 4150", 2, `keep: invalid --until "-1h": must be a duration such as 8h, a date such as 2027-06-30, or a time in RFC 3339`},
-		{newFake(), "keep --reason r --until 8h x", 2, `invalid PID "x": must be PID, PID@START or :PORT`},
-		{newFake(), "keep --reason r --until 8h 9999", 3, "pid 9999: not found"},
 		{refuse(api.CodeDenied, "keep pid 5: not permitted: the caller is a member of session k3x9q2", "run it from outside the session"), "keep --reason r --until 8h 5@7", 4,
 			"keep pid 5: not permitted: the caller is a member of session k3x9q2; run it from outside the session"},
-		{newFake(), "end --yes nosuch", 3, "session nosuch: not found"},
-		{nil, "top", 5, `no daemon at /run/lineage/lineage.sock; start it as root with "lineage daemon" or "lineage run"`},
-		{newFake(), "top nosuch", 3, "session nosuch: not found"},
-		{newFake(), "top --theme night", 2, `top: invalid --theme "night": must be one of auto, dark, light, mono`},
-		{newFake(), "ls -H web1 --socket /x", 2, "--socket is for the daemon of this host, not with -H"},
-		{newFake(), "ls -H w,-x", 2, `ls: invalid --host "w,-x": must be hosts or @GROUP; "-x" begins with -`},
 		{refuse(api.CodeDenied, "end k3x9q2: not permitted: it belongs to uid 1001", "run with sudo"), "end --yes build", 4,
 			"end k3x9q2: not permitted: it belongs to uid 1001; run with sudo"},
 		{refuse(api.CodeInternal, "two\nlines \x1b[31m", ""), "ls", 1, `two\nlines \x1b[31m`},

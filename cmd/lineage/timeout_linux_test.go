@@ -64,31 +64,3 @@ func TestTimeoutLimit(t *testing.T) {
 	_, _, args, _ := timeoutLine(t, "1 sh -k -s --foreground x")
 	require.Equal(t, args, "sh -k -s --foreground x")
 }
-
-// Every mistake is 125, with one line, and nothing runs.
-func TestTimeoutErrors(t *testing.T) {
-	const duration = "must be a number of seconds, or one with s, m, h or d"
-	for line, want := range map[string]string{
-		"":                   `CMD is missing; see "lineage timeout --help"`,
-		"10":                 `CMD is missing; see "lineage timeout --help"`,
-		"invalid true":       `invalid DURATION "invalid": ` + duration,
-		"42D true":           `invalid DURATION "42D": ` + duration,
-		"5ms true":           `invalid DURATION "5ms": ` + duration,
-		"-- -1 true":         `invalid DURATION "-1": ` + duration,
-		"nan true":           `invalid DURATION "nan": ` + duration,
-		"s true":             `invalid DURATION "s": ` + duration,
-		"-k x 1 true":        `invalid --kill-after "x": ` + duration,
-		"-s invalid 1 true":  `invalid --signal "invalid": must be a signal such as TERM or 9`,
-		"-s 65 1 true":       `invalid --signal "65": must be a signal such as TERM or 9`,
-		"-s 33 1 true":       `invalid --signal "33": must be a signal such as TERM or 9`,
-		"-s RTMIN+31 1 true": `invalid --signal "RTMIN+31": must be a signal such as TERM or 9`,
-		"--signals 9 1 true": `unknown flag: --signals; see "lineage timeout --help"`,
-		"--kill":             `flag needs an argument: --kill; see "lineage timeout --help"`,
-		"--nope 1 true":      `unknown flag: --nope; see "lineage timeout --help"`,
-	} {
-		code, stderr, args, _ := timeoutLine(t, line)
-		if code != 125 || stderr != "lineage: timeout: "+want+"\n" || args != "" {
-			t.Errorf("%s: exit %d, runs %q, %s\nwant %s", line, code, args, stderr, want)
-		}
-	}
-}

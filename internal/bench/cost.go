@@ -50,14 +50,11 @@ func beside(ctx context.Context, r *report, command, by, dir string, argv []stri
 	lost := func() (float64, error) { return 0, nil }
 	switch by {
 	case "lineage":
-		d, err := newDaemon(lineageBin)
-		if err == nil {
-			defer func() { failed = errors.Join(failed, d.close()) }()
-			err = d.run(ctx)
-		}
+		d, err := startDaemon(ctx, lineageBin)
 		if err != nil {
 			return err
 		}
+		defer func() { failed = errors.Join(failed, d.close()) }()
 		argv = append([]string{lineageBin, "run", "--quiet", "--socket", d.socket, "--"}, argv...)
 		lost = func() (float64, error) {
 			st, err := d.Status(ctx)

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -21,30 +22,30 @@ import (
 type daemon struct {
 	api.Client
 	dir, socket string
-	flags       []string
 	cmd         *exec.Cmd
 }
 
-// newDaemon makes one of that binary, which is not started yet.
-func newDaemon(binary string, flags ...string) (*daemon, error) {
+// startDaemon starts one of that binary and waits until it answers and its self-check is done.
+func startDaemon(ctx context.Context, binary string) (d *daemon, err error) {
 	dir, err := os.MkdirTemp("", "lngtest-bench-")
-	return &daemon{dir: dir, socket: filepath.Join(dir, "l.sock"), flags: flags, cmd: exec.Command(binary)}, err
-}
-
-// run starts it and waits until it answers and its self-check is done.
-func (d *daemon) run(ctx context.Context) error {
-	d.cmd = exec.Command(d.cmd.Path, append([]string{"daemon", "--socket", d.socket}, d.flags...)...)
-	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: unix.SIGTERM} // as a service manager does
-	log, err := os.Create(filepath.Join(d.dir, "log"))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer log.Close()
-	d.cmd.Stderr = log
+	var log bytes.Buffer
+	d = &daemon{dir: dir, socket: filepath.Join(dir, "l.sock")}
+	d.cmd = exec.Command(binary, "daemon", "--socket", d.socket)
+	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: unix.SIGTERM} // as a service manager does
+	d.cmd.Stderr = &log
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%w:\n%s", errors.Join(err, d.close()), log.Bytes())
+			d = nil
+		}
+	}()
 	if err := d.cmd.Start(); err != nil {
-		return err
+		return nil, err
 	}
-	err = until(ctx, "daemon that has checked itself", func() (err error) {
+	return d, until(ctx, "daemon that has checked itself", func() (err error) {
 		if d.Client == nil {
 			if d.Client, err = api.Dial(ctx, d.socket); err != nil {
 				return err
@@ -56,11 +57,6 @@ func (d *daemon) run(ctx context.Context) error {
 		}
 		return err
 	})
-	if err != nil {
-		text, _ := os.ReadFile(log.Name())
-		err = fmt.Errorf("%w:\n%s", err, text)
-	}
-	return err
 }
 
 // until polls for what no event announces.
@@ -117,14 +113,6 @@ func (d *daemon) end(ctx context.Context, id string) error {
 		err = fmt.Errorf("end of %s: verdict %q", id, report.Verdict)
 	}
 	return err
-}
-
-// memory is its private memory, in kB: without pages of files and the ring.
-func (d *daemon) memory() (kb float64, err error) {
-	if _, err := fmt.Sscan(fieldOf(fmt.Sprintf("/proc/%d/status", d.cmd.Process.Pid), "RssAnon"), &kb); err != nil {
-		return 0, fmt.Errorf("memory of the daemon: %w", err)
-	}
-	return kb, nil
 }
 
 // cpu is the CPU time that it has used.

@@ -12,11 +12,13 @@ import (
 )
 
 // A load is how often something happens: caches are cold when it is rare.
-var loads = []struct {
+type load struct {
 	name  string
 	count int
 	pause time.Duration
-}{
+}
+
+var loads = []load{
 	{"busy", 2000, 0},
 	{"idle", 60, 3 * time.Millisecond},
 }
@@ -69,7 +71,7 @@ func hooks(ctx context.Context, r *report) error {
 			for _, load := range loads {
 				for _, who := range []string{"outsider", "member"} {
 					name := "/who=" + who + "/load=" + load.name
-					ns, err := k.during(r, "Hooks"+name, func() error { return together(teams[who], "exec", load.count, load.pause) })
+					ns, err := k.during(r, "Hooks"+name, teams[who], "exec", load)
 					if err != nil {
 						return err
 					}
@@ -100,7 +102,7 @@ func count(ctx context.Context, r *report) error {
 		for range 20 {
 			for _, load := range loads {
 				name := "Count/load=" + load.name
-				ns, err := k.during(r, name, func() error { return together(teams["member"], "exec", load.count, load.pause) })
+				ns, err := k.during(r, name, teams["member"], "exec", load)
 				if err != nil {
 					return err
 				}
@@ -132,7 +134,7 @@ func signals(ctx context.Context, r *report) error {
 				for who, team := range teams {
 					for _, kind := range []string{"signal", "ask"} {
 						name := fmt.Sprintf("Signals/who=%s/kind=%s/guard=%v/load=%s", who, kind, guard, load.name)
-						if _, err := k.during(r, name, func() error { return together(team, kind, load.count, load.pause) }); err != nil {
+						if _, err := k.during(r, name, team, kind, load); err != nil {
 							return err
 						}
 					}
@@ -141,17 +143,4 @@ func signals(ctx context.Context, r *report) error {
 		}
 		return nil
 	})
-}
-
-// together makes all of them do something at once.
-func together(team []*worker, kind string, count int, pause time.Duration) error {
-	done := make(chan error, len(team))
-	for _, w := range team {
-		go func() { done <- w.do(kind, count, pause) }()
-	}
-	var errs []error
-	for range team {
-		errs = append(errs, <-done)
-	}
-	return errors.Join(errs...)
 }

@@ -171,13 +171,20 @@ func (k *kernel) runs() (map[string]*ebpf.ProgramStats, error) {
 	return all, nil
 }
 
-// during samples the mean ns of a run of each program while do ran, and returns them.
-func (k *kernel) during(r *report, name string, do func() error) (map[string]float64, error) {
+// during samples the mean ns of a run of each program while a team did something at once, and returns them.
+func (k *kernel) during(r *report, name string, team []*worker, kind string, l load) (map[string]float64, error) {
 	before, err := k.runs()
 	if err != nil {
 		return nil, err
 	}
-	if err := do(); err != nil {
+	done := make(chan error, len(team))
+	for _, w := range team {
+		go func() { done <- w.do(kind, l.count, l.pause) }()
+	}
+	for range team {
+		err = errors.Join(err, <-done)
+	}
+	if err != nil {
 		return nil, err
 	}
 	after, err := k.runs()

@@ -71,12 +71,7 @@ func kill(ctx context.Context, r *report) (failed error) {
 	defer func() { failed = errors.Join(failed, k.close()) }()
 	for _, n := range []int{1, 10, 100, 1000} {
 		rounds := 30
-		switch {
-		case *pairs > 0 && n != 100:
-			continue
-		case *pairs > 0:
-			rounds = *pairs
-		case n == 1000:
+		if n == 1000 {
 			rounds = 10
 		}
 		for range rounds {

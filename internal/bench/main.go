@@ -40,8 +40,6 @@ var parts = []part{
 	{"cost", cost, "Cost", "command", "s"}, // it takes long: only by its name
 }
 
-var pairs = flag.Int("pairs", 0, "in kill, measure only groups of 100, this often")
-
 func main() {
 	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)

@@ -27,12 +27,7 @@ type worker struct {
 // start starts a test program and waits until it has started all that it should. It
 // runs in a cgroup if the descriptor of a cgroup's directory is given.
 func start(ctx context.Context, cgroup int, name string, args ...string) (*worker, error) {
-	return begin(exec.CommandContext(ctx, program(name), args...), cgroup)
-}
-
-// begin is start of a command that runs a test program.
-func begin(cmd *exec.Cmd, cgroup int) (*worker, error) {
-	w := &worker{cmd: cmd}
+	w := &worker{cmd: exec.CommandContext(ctx, program(name), args...)}
 	w.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGKILL}
 	if cgroup >= 0 {
 		w.cmd.SysProcAttr.UseCgroupFD, w.cmd.SysProcAttr.CgroupFD = true, cgroup
@@ -53,7 +48,7 @@ func begin(cmd *exec.Cmd, cgroup int) (*worker, error) {
 	}
 	if line, err := w.line(); err != nil || line != "ready" {
 		w.stop()
-		return nil, fmt.Errorf("%s: %q, %w", cmd.Path, line, err)
+		return nil, fmt.Errorf("%s: %q, %w", name, line, err)
 	}
 	return w, nil
 }

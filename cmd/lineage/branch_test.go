@@ -109,21 +109,8 @@ func leftCalls(f *apitest.Client) *api.Orphans {
 func TestCalls(t *testing.T) {
 	f := newFake()
 	f.Has.Orphans = leftCalls(f)
-	code, stdout, stderr := newWorld(t, f).run("ls", "--calls")
-	want := strings.TrimLeft(`
-CALL                   TOOL  SESSION  NAME   AGENT        AGE   TOOK  LEFT  CPUS  RSS  PORTS    RUNS
-toolu_1                Bash  k3x9q2   build  4122 claude  9h0m  1h0m  41    7.0   40M  -        39 × yes, 2 more
-`, "\n")
-	if code != 0 || stderr != "" || !strings.HasPrefix(stdout, want) || !strings.Contains(stdout, "or call 3") || !strings.Contains(stdout, "  80,8080  ") ||
-		!strings.Contains(stdout, "3 more calls") || strings.Contains(stdout, "\x1b") || strings.Count(stdout, "\n") != 6 {
-		t.Errorf("exit %d, %s%s", code, stdout, stderr)
-	}
-	if code, stdout, _ := newWorld(t, f).run("ls", "--calls", "build", "-o", "name"); code != 0 || stdout != "toolu_1\ntwice\ntwice\n" {
-		t.Errorf("exit %d, %s", code, stdout)
-	}
-	if code, stdout, _ := newWorld(t, f).run("ls", "--calls", "--columns", "call,cpus"); code != 0 || !strings.Contains(stdout, "CPUS\ntoolu_1") {
-		t.Errorf("exit %d, %s", code, stdout)
-	}
+	golden(t, "ls calls", newWorld(t, f).record("ls", "--calls")+newWorld(t, f).record("ls", "--calls", "build", "-o", "name")+
+		newWorld(t, f).record("ls", "--calls", "--columns", "call,cpus"))
 }
 
 // The end of a call is one of a branch: of its agent, and only of this call.

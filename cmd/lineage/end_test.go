@@ -113,14 +113,6 @@ func TestPlanRefused(t *testing.T) {
 	}
 }
 
-// For a session that is over, its receipt is printed.
-func TestEndEnded(t *testing.T) {
-	code, stdout, stderr := newWorld(t, newFake()).run("end", "--yes", "old")
-	if code != 0 || !strings.HasPrefix(stdout, "e7d7c7: already ended 1h0m ago, clean: ") || stderr != "" {
-		t.Errorf("exit %d, %s%s", code, stdout, stderr)
-	}
-}
-
 // A process in a container is reported with the container.
 func TestEndContainer(t *testing.T) {
 	f := newFake()

@@ -154,12 +154,6 @@ func TestLsEqual(t *testing.T) {
 	a.Busy, b.Busy = at(-60), at(-7200)
 	tree := f.Has.Trees["k3x9q2"]
 	tree.Nodes = append(tree.Nodes, api.Node{Process: a}, api.Node{Process: b})
-	_, out, _ := newWorld(t, f).run("ls", "--left", "--equal", "build")
-	require.Equal(t, strings.Join(strings.Fields(out), " "),
-		"PID EQUAL SESSION CREATOR RSS IDLE COMMAND 4131 2 k3x9q2 4121 6.0M 1m0s to 2h0m node mcp.js --port=3002")
-	_, out, _ = newWorld(t, f).run("ls", "--left", "--equal", "-o", "jsonl")
-	require.Contains(t, out, `{"kind":"equal","creator":{"pid":4121`)
-	if _, out, _ = newWorld(t, f).run("ls", "--left", "--equal", "-o", "name"); out != "" {
-		t.Error(out)
-	}
+	golden(t, "ls equal", newWorld(t, f).record("ls", "--left", "--equal", "build")+
+		newWorld(t, f).record("ls", "--left", "--equal", "-o", "jsonl")+newWorld(t, f).record("ls", "--left", "--equal", "-o", "name"))
 }

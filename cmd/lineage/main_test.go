@@ -292,7 +292,8 @@ func TestDoctorTellsTheSelfCheck(t *testing.T) {
 		{OK: true, At: at(-60)},
 		{At: at(-60), Why: "the kernel has the orphan in session\x1b[31m aaaaaa"},
 	} {
-		w := newWorld(t, &apitest.Client{Has: apitest.Has{Status: &api.Status{SelfCheck: c, Degraded: []string{"history is kept in memory only: disk\x1b[31m full"}}}})
+		w := newWorld(t, &apitest.Client{Has: apitest.Has{Status: &api.Status{SelfCheck: c, Degraded: []string{"history is kept in memory only: disk\x1b[31m full"},
+			Capabilities: []string{"cap_kill", "cap_sys_ptrace"}}}})
 		text += w.record("doctor") + w.record("doctor", "-o", "json")
 	}
 	golden(t, "doctor self-check", text)
@@ -333,7 +334,8 @@ func TestHealthChecks(t *testing.T) {
 }
 
 func TestVersionWithoutDaemon(t *testing.T) {
-	golden(t, "version alone", newWorld(t, nil).record("version")+newWorld(t, nil).record("version", "-o", "json"))
+	golden(t, "version alone", newWorld(t, nil).record("version")+newWorld(t, nil).record("version", "-o", "json")+
+		newWorld(t, nil).record("-V")+newWorld(t, nil).record("--version"))
 }
 
 func TestSocketFromEnvironment(t *testing.T) {
@@ -343,14 +345,6 @@ func TestSocketFromEnvironment(t *testing.T) {
 	require.Contains(t, stderr, "/tmp/env.sock")
 	_, _, stderr = w.run("ls", "--socket", "/tmp/flag.sock")
 	require.Contains(t, stderr, "/tmp/flag.sock")
-}
-
-func TestDoctorTellsCapabilities(t *testing.T) {
-	w := newWorld(t, &apitest.Client{Has: apitest.Has{Status: &api.Status{Capabilities: []string{"cap_kill", "cap_sys_ptrace"}}}})
-	w.host.doctor = func(string) api.Doctor { return api.Doctor{Supported: true} }
-	code, out, _ := w.run("doctor")
-	require.Equal(t, code, 0)
-	require.Contains(t, out, "\nthe daemon's capabilities: cap_kill cap_sys_ptrace\n")
 }
 
 // A request that takes too long is reported without Go's words.

@@ -56,14 +56,6 @@ func TestEventsResume(t *testing.T) {
 	}
 }
 
-func TestEventsReason(t *testing.T) {
-	f := newFake()
-	f.Has.Events = []api.Event{{Head: api.Head{Kind: "end"}, Reason: "slow"}}
-	if _, _, stderr := newWorld(t, f).run("events"); stderr != "lineage: events: the daemon ended the stream: slow\n" {
-		t.Errorf("says %q", stderr)
-	}
-}
-
 func TestEventsQuery(t *testing.T) {
 	f := newFake()
 	enough := errors.New("enough")

@@ -162,15 +162,6 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// -V and --version need no daemon.
-func TestVersionFlag(t *testing.T) {
-	for _, flag := range []string{"-V", "--version"} {
-		if code, out, _ := newWorld(t, nil).run(flag); code != 0 || out != "lineage v1.2.3\n" {
-			t.Errorf("%s: exit %d, %q", flag, code, out)
-		}
-	}
-}
-
 // Topics are shown by name, with or without help.
 func TestTopics(t *testing.T) {
 	for _, args := range [][]string{{"help", "exit-codes"}, {"exit-codes"}, {"exit-codes", "--help"}} {

@@ -17,7 +17,7 @@ import (
 
 // cost runs builds as they are, as sessions, and beside bpftrace's execsnoop. go build begins without a cache;
 // npm ci has all packages in its own.
-func cost(ctx context.Context, r *report) error {
+func cost(ctx context.Context, r *report, _ *kernel) error {
 	dir, err := os.MkdirTemp("", "lngtest-bench-")
 	if err != nil {
 		return err

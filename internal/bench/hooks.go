@@ -35,12 +35,7 @@ var events = []struct {
 }
 
 // pulses has do measure processes: outsiders, and as many members.
-func pulses(ctx context.Context, each int, do func(k *kernel, teams map[string][]*worker) error) (failed error) {
-	k, err := trace()
-	if err != nil {
-		return err
-	}
-	defer func() { failed = errors.Join(failed, k.close()) }()
+func pulses(ctx context.Context, k *kernel, each int, do func(teams map[string][]*worker) error) (failed error) {
 	teams := map[string][]*worker{}
 	for range each {
 		for _, who := range []string{"outsider", "member"} {
@@ -60,13 +55,13 @@ func pulses(ctx context.Context, each int, do func(k *kernel, teams map[string][
 			defer func() { w.stop(); failed = errors.Join(failed, k.release(id)) }()
 		}
 	}
-	return do(k, teams)
+	return do(teams)
 }
 
 // hooks: two processes exec a program, with and without a pause, and the kernel counts the time of each
 // BPF program. Outsiders and members take turns.
-func hooks(ctx context.Context, r *report) error {
-	return pulses(ctx, 2, func(k *kernel, teams map[string][]*worker) error {
+func hooks(ctx context.Context, r *report, k *kernel) error {
+	return pulses(ctx, k, 2, func(teams map[string][]*worker) error {
 		for range 10 {
 			for _, load := range loads {
 				for _, who := range []string{"outsider", "member"} {
@@ -94,8 +89,8 @@ func hooks(ctx context.Context, r *report) error {
 
 // count: members as in hooks, with programs that only count on the same tracepoints. Both sums have the statistics' own
 // cost in them, as has the sum of the empty programs.
-func count(ctx context.Context, r *report) error {
-	return pulses(ctx, 2, func(k *kernel, teams map[string][]*worker) error {
+func count(ctx context.Context, r *report, k *kernel) error {
+	return pulses(ctx, k, 2, func(teams map[string][]*worker) error {
 		if err := k.count(); err != nil {
 			return err
 		}
@@ -125,8 +120,8 @@ func count(ctx context.Context, r *report) error {
 
 // signals: an outsider and a member send themselves a signal that they handle: SIGUSR1, or SIGTERM, for which the hook
 // has to know whether the process is a member; with a guard also the sender.
-func signals(ctx context.Context, r *report) error {
-	return pulses(ctx, 1, func(k *kernel, teams map[string][]*worker) error {
+func signals(ctx context.Context, r *report, k *kernel) error {
+	return pulses(ctx, k, 1, func(teams map[string][]*worker) error {
 		for round := range 40 {
 			guard := round%2 == 1
 			k.SetGuard(tracer.Guarding{All: guard, Refuse: true})

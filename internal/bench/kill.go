@@ -63,12 +63,7 @@ func inCgroup(ctx context.Context, r *report, name string, n int) (took time.Dur
 }
 
 // kill ends equal groups in turn, by end and by cgroup.kill. The time has the BPF statistics in it.
-func kill(ctx context.Context, r *report) (failed error) {
-	k, err := trace()
-	if err != nil {
-		return err
-	}
-	defer func() { failed = errors.Join(failed, k.close()) }()
+func kill(ctx context.Context, r *report, k *kernel) error {
 	for _, n := range []int{1, 10, 100, 1000} {
 		rounds := 30
 		if n == 1000 {
@@ -96,12 +91,7 @@ func kill(ctx context.Context, r *report) (failed error) {
 }
 
 // pass asks the kernel to look for what is to be ended, among waiting processes of which none is.
-func pass(ctx context.Context, r *report) (failed error) {
-	k, err := trace()
-	if err != nil {
-		return err
-	}
-	defer func() { failed = errors.Join(failed, k.close()) }()
+func pass(ctx context.Context, r *report, k *kernel) error {
 	w, err := start(ctx, -1, "crowd")
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -24,7 +25,7 @@ import (
 // A part is what BENCH selects.
 type part struct {
 	name string
-	run  func(context.Context, *report) error
+	run  func(context.Context, *report, *kernel) error
 	of   string // the benchmark in its table; "" for no table
 	rows string // the key of the table's rows
 	unit string
@@ -85,7 +86,7 @@ func run() error {
 			continue
 		}
 		began := time.Now()
-		if err := p.run(ctx, r); err != nil {
+		if err := p.measure(ctx, r); err != nil {
 			return fmt.Errorf("%s: %w", p.name, err)
 		}
 		fmt.Fprintf(os.Stderr, "bench: %s: %.0f s\n", p.name, time.Since(began).Seconds())
@@ -97,6 +98,19 @@ func run() error {
 		}
 	}
 	return nil
+}
+
+// measure runs a part, with a kernel side of its own; cost has lineage's.
+func (p *part) measure(ctx context.Context, r *report) (failed error) {
+	if p.name == "cost" {
+		return p.run(ctx, r, nil)
+	}
+	k, err := trace()
+	if err != nil {
+		return err
+	}
+	defer func() { failed = errors.Join(failed, k.close()) }()
+	return p.run(ctx, r, k)
 }
 
 // prepare refuses to run where it could leave something behind.

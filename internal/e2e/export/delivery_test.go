@@ -71,12 +71,20 @@ func TestDelivery(t *testing.T) {
 
 // exporter starts an exporter.
 func exporter(i *stage.Instance, addr, signals, state string) *stage.Process {
+	args := []string{"export", "--otlp", "http://" + addr, "--signals", signals, "--state", state}
+	return follows(i, i.Start(args, nil), filepath.Join(state, "otlp.cursor"))
+}
+
+// follows waits for the cursor of an exporter: from here on nothing is missed.
+func follows(i *stage.Instance, x *stage.Process, cursor string) *stage.Process {
 	i.T.Helper()
-	x := i.Start([]string{"export", "--otlp", "http://" + addr, "--signals", signals, "--state", state}, nil)
-	i.Until("cursor", func() bool { // from here on nothing is missed
-		_, err := os.Stat(filepath.Join(state, "otlp.cursor"))
+	i.Until("cursor", func() bool {
+		_, err := os.Stat(cursor)
 		return err == nil || x.Exited()
 	})
+	if x.Exited() {
+		i.T.Fatalf("exporter: %v", x.Wait())
+	}
 	return x
 }
 

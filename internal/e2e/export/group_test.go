@@ -22,10 +22,7 @@ func TestGroup(t *testing.T) {
 	require.NoError(t, os.Chown(dir, stage.Nobody, stage.Group))
 	log, state := filepath.Join(dir, "ocsf.jsonl"), filepath.Join(dir, "state")
 	x := i.StartReader(nil, "export", "--ocsf", log, "--state", state)
-	i.Until("cursor", func() bool {
-		_, err := os.Stat(filepath.Join(state, "ocsf.cursor"))
-		return err == nil || x.Exited()
-	})
+	follows(i, x, filepath.Join(state, "ocsf.cursor"))
 	i.Start([]string{"run", "--name", "secret", "--", "env", "true", "--shown", "--password", "hunter2hunter2"}, nil).Wait()
 	i.Until("launch with its command line", func() bool {
 		text, err := os.ReadFile(log)

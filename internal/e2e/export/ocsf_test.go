@@ -121,16 +121,9 @@ func TestOCSF(t *testing.T) {
 }
 
 func ocsfExporter(i *stage.Instance) *stage.Process {
-	i.T.Helper()
-	x := i.Start([]string{"export", "--ocsf", filepath.Join(i.Dir, "ocsf.jsonl"), "--state", filepath.Join(i.Dir, "state")}, nil)
-	i.Until("cursor", func() bool {
-		_, err := os.Stat(filepath.Join(i.Dir, "state", "ocsf.cursor"))
-		return err == nil || x.Exited()
-	})
-	if x.Exited() {
-		i.T.Fatalf("exporter: %v", x.Wait())
-	}
-	return x
+	state := filepath.Join(i.Dir, "state")
+	args := []string{"export", "--ocsf", filepath.Join(i.Dir, "ocsf.jsonl"), "--state", state}
+	return follows(i, i.Start(args, nil), filepath.Join(state, "ocsf.cursor"))
 }
 
 // event has the fields that the tests check.

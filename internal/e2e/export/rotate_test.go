@@ -30,11 +30,7 @@ func TestLogrotate(t *testing.T) {
 		require.NoError(t, os.WriteFile(config, []byte(global+rotation(t, log)), 0o600))
 		configs = append(configs, config)
 	}
-	x := i.Start([]string{"export", "--ocsf", log, "--state", filepath.Join(i.Dir, "state")}, nil)
-	i.Until("cursor", func() bool {
-		_, err := os.Stat(filepath.Join(i.Dir, "state", "ocsf.cursor"))
-		return err == nil || x.Exited()
-	})
+	ocsfExporter(i)
 	began := time.Now()
 	const rotations = 8 // more would remove the first file
 	load := loaded(i, "load", rotations*time.Second)

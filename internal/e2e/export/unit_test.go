@@ -3,7 +3,6 @@
 package export
 
 import (
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -34,11 +33,7 @@ func TestCrash(t *testing.T) {
 	command := i.Command([]string{"export", "--ocsf", filepath.Join(i.Dir, "ocsf.jsonl"), "--state", state}, of("Environment"))
 	cmd := exec.Command("sh", append([]string{"-c", `ulimit -c 0; exec "$@"`, "sh"}, command.Args...)...)
 	cmd.Env = command.Env
-	x := stage.Start(t, cmd)
-	i.Until("cursor", func() bool {
-		_, err := os.Stat(filepath.Join(state, "ocsf.cursor"))
-		return err == nil || x.Exited()
-	})
+	x := follows(i, stage.Start(t, cmd), filepath.Join(state, "ocsf.cursor"))
 	require.NoError(t, x.Process.Signal(syscall.SIGABRT)) // which the runtime takes as it takes a panic
 	x.Wait()
 	status := x.ProcessState.Sys().(syscall.WaitStatus)

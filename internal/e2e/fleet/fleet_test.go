@@ -239,7 +239,6 @@ func TestTenHosts(t *testing.T) {
 	// A session on one host only; the other hosts answer too.
 	only := f.hosts[2].Record("shared")
 	f.answers(f.lineage(api.ExitOK, "tree", only.ID, "-o", "json", "-H", f.names(false)))
-	f.answers(f.lineage(api.ExitOK, "why", fmt.Sprint(only.Root.PID), "-o", "json", "-H", f.names(false)))
 	if a := f.answers(f.lineage(api.ExitOK, "why", fmt.Sprint(only.Root.PID), "-o", "json", "-H", f.names(false)))["h2"]; a.Document.Session == nil ||
 		a.Document.Session.Name != "shared" {
 		t.Errorf("why: %+v", a)

@@ -22,8 +22,8 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 3 && os.Args[1] == "lngtest-requests" {
 		os.Exit(sendRequests(os.Args[2], os.Args[3]))
 	}
-	if len(os.Args) > 3 && os.Args[1] == "lngtest-serve" {
-		os.Exit(serve(os.Args[2], os.Args[3]))
+	if len(os.Args) > 2 && os.Args[1] == "lngtest-serve" {
+		os.Exit(serve(os.Args[2]))
 	}
 	stage.Begin("test-e2e", "../..")
 	os.Exit(m.Run())

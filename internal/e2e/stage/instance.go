@@ -268,9 +268,6 @@ func (p *Process) Wait() *Process {
 	return p
 }
 
-// Ended is when the command ended.
-func (p *Process) Ended() time.Time { return p.started.Add(p.Took) }
-
 // Code is the exit code of a command that has ended.
 func (p *Process) Code() int { return p.ProcessState.ExitCode() }
 

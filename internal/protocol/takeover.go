@@ -1,5 +1,7 @@
 package protocol
 
+import "cmp"
+
 // carrying: side 1 has the sessions of side 0, but not their states yet.
 func (s *State) carrying() bool {
 	return s.sides[0].w.attached && s.sides[1].w.attached && s.w.ours == 0
@@ -109,10 +111,7 @@ func (x *run) carryInsert() {
 	c, s := x.c, x.s
 	t := c.to
 	e := s.sides[0].entries[c.from]
-	if e.since == 0 {
-		e.since = s.w.born
-	}
-	switch placed, again := x.place(entry{pid: s.tasks[t].pid, start: t, session: c.session, creator: e.creator, since: e.since, flags: c.flags}); {
+	switch placed, again := x.place(entry{pid: s.tasks[t].pid, start: t, session: c.session, creator: e.creator, since: cmp.Or(e.since, s.w.born), flags: c.flags}); {
 	case again:
 	case placed:
 		c.at = c.ret

@@ -106,7 +106,7 @@ func (g *Cgroup) Processes(path string) map[int]string {
 func (g *Cgroup) Kill() {
 	g.T.Helper()
 	require.NoError(g.T, os.WriteFile(filepath.Join(g.Dir, "cgroup.kill"), []byte("1"), 0))
-	(&Instance{T: g.T}).Until("empty cgroup", func() bool {
+	require.Eventually(g.T, "empty cgroup", func() bool {
 		text, err := os.ReadFile(filepath.Join(g.Dir, "cgroup.events"))
 		return err == nil && strings.Contains(string(text), "populated 0")
 	})

@@ -130,11 +130,7 @@ func (i *Instance) Tree(name string) *api.Tree {
 // Until polls for something that has no event to wait for.
 func (i *Instance) Until(what string, done func() bool) {
 	i.T.Helper()
-	for deadline := time.Now().Add(Patience); !done(); <-time.After(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			i.T.Fatalf("no %s within %v", what, Patience)
-		}
-	}
+	require.Eventually(i.T, what, done)
 }
 
 // Agrees repeats look until the picture is right: the latest events are read a little

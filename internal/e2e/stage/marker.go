@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,9 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Patience limits every wait for something that must happen. A test that reaches it has
-// failed.
-var Patience = require.Slowed(30 * time.Second)
+// Patience is that of all tests.
+var Patience = require.Patience
 
 // A Marker is a FIFO that every process of one workload holds for writing. The
 // kernel counts the writers, so its end of file is exact where a scan of /proc
@@ -162,12 +162,10 @@ func (m *Marker) Holders() []int {
 
 func (m *Marker) heldBy(dir string) bool {
 	links, _ := filepath.Glob(dir + "/task/*/fd/*")
-	for _, link := range links {
-		if to, err := os.Readlink(link); err == nil && to == m.Path {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(links, func(link string) bool {
+		to, _ := os.Readlink(link)
+		return to == m.Path
+	})
 }
 
 // Kill ends the holders. The pidfd is opened first and the marker checked again, so

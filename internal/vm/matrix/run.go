@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,13 +47,7 @@ func (c *cell) run(ctx context.Context, o options) (r *result, cpu time.Duration
 	image.Checkout()
 	m := boot.Machine{
 		QEMU: qemu, Arch: c.arch, KVM: o.kvm, Kernel: filepath.Join(dir, "vmlinuz"),
-		CPUs: max(c.cpus, 1), MemoryMB: c.memory, Append: c.append, Timeout: time.Minute,
-	}
-	if m.Append == "" {
-		m.Append = boot.LSM
-	}
-	if m.MemoryMB == 0 {
-		m.MemoryMB = 1536
+		CPUs: max(c.cpus, 1), MemoryMB: cmp.Or(c.memory, 1536), Append: cmp.Or(c.append, boot.LSM), Timeout: time.Minute,
 	}
 	plan := guest.Plan{Cgroup: c.cgroup, PIDMax: c.pidMax, Jobs: doctorJobs()}
 	for _, s := range suites {
@@ -73,9 +68,7 @@ func (c *cell) run(ctx context.Context, o options) (r *result, cpu time.Duration
 	if booted == nil {
 		return r, 0, err
 	}
-	if saveErr := c.saveLogs(booted); saveErr != nil {
-		err = errors.Join(err, saveErr)
-	}
+	err = errors.Join(err, c.saveLogs(booted))
 	c.judge(r, booted, suites, o)
 	return r, booted.CPU, err
 }

@@ -296,9 +296,7 @@ func (e *Enforcer) judge(x *ending, now time.Duration) (r *Result, done bool) {
 		return nil, false
 	case tracer.StateEmpty:
 		res := e.prove(info)
-		if x.empty == 0 {
-			x.empty = max(now, 1)
-		}
+		x.empty = cmp.Or(x.empty, max(now, 1))
 		if len(res.Zombies) > 0 && now-x.empty < reapPause || exiting(res.Left) && now-x.empty < exitPause {
 			return nil, false
 		}
@@ -308,15 +306,12 @@ func (e *Enforcer) judge(x *ending, now time.Duration) (r *Result, done bool) {
 			e.noLater(x, grace)
 			return nil, false
 		}
-		if x.condemned == 0 {
-			x.condemned = max(now, 1)
-		}
+		x.condemned = cmp.Or(x.condemned, max(now, 1))
 		if now-x.condemned >= e.patience() {
 			e.slow(x, now)
 			if !x.judged {
 				x.judged = true
-				res := e.leftovers(info)
-				return &res, false
+				return new(e.leftovers(info)), false
 			}
 		}
 	}
@@ -372,9 +367,7 @@ func (e *Enforcer) slow(x *ending, now time.Duration) {
 
 // unanswered returns a verdict if the kernel has not answered for the limit.
 func (e *Enforcer) unanswered(x *ending, now time.Duration, err error) *Result {
-	if x.failing == 0 {
-		x.failing = max(now, 1)
-	}
+	x.failing = cmp.Or(x.failing, max(now, 1))
 	if now-x.failing < e.patience() {
 		return nil
 	}

@@ -1,6 +1,7 @@
 package lineage
 
 import (
+	"cmp"
 	"unsafe"
 
 	"github.com/lineage-ebpf/lineage/lineage/memory"
@@ -58,12 +59,8 @@ type Graph struct {
 
 // New returns an empty graph.
 func New(o Options) *Graph {
-	if o.History == 0 {
-		o.History = DefaultHistory
-	}
-	if o.Text == 0 {
-		o.Text = 64 << 20
-	}
+	o.History = cmp.Or(o.History, DefaultHistory)
+	o.Text = cmp.Or(o.Text, 64<<20)
 	return &Graph{
 		options:    o,
 		index:      newIndex(),

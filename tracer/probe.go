@@ -273,8 +273,7 @@ func (k *kernel) load(p *ebpf.ProgramSpec) (*ebpf.Program, error) {
 // reason is err for a reader of doctor's output: the errno without a library's guess
 // about it.
 func reason(err error) string {
-	var errno unix.Errno
-	if errors.As(err, &errno) {
+	if errno, ok := errors.AsType[unix.Errno](err); ok {
 		return "refused by this kernel: " + errno.Error()
 	}
 	return err.Error()

@@ -3,6 +3,7 @@
 package tracer
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -67,9 +68,7 @@ func Open(o Options) (*Tracer, error) {
 			return nil, err
 		}
 	}
-	if o.RingSize == 0 {
-		o.RingSize = DefaultRingSize
-	}
+	o.RingSize = cmp.Or(o.RingSize, DefaultRingSize)
 	if o.RingSize < os.Getpagesize() || o.RingSize&(o.RingSize-1) != 0 {
 		return nil, fmt.Errorf("ring size %d: must be a power of two, at least %d", o.RingSize, os.Getpagesize())
 	}

@@ -4,6 +4,7 @@ package run
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -92,9 +93,7 @@ func (c *Cmd) Start() error {
 		return &GuaranteeError{c.Require, have, why}
 	}
 	c.guarantee = have
-	if c.WaitDelay == 0 {
-		c.WaitDelay = defaultWaitDelay
-	}
+	c.WaitDelay = cmp.Or(c.WaitDelay, defaultWaitDelay)
 	if err := c.wrap(path); err != nil {
 		return err
 	}
@@ -188,9 +187,8 @@ func (c *Cmd) Wait() error {
 	}
 	c.report = c.readReport()
 	os.RemoveAll(c.receipt)
-	var exit *exec.ExitError
-	switch {
-	case errors.As(err, &exit) && c.report == nil && exit.ExitCode() >= exitFailed && exit.ExitCode() <= exitNotFound:
+	switch exit, ok := errors.AsType[*exec.ExitError](err); {
+	case ok && c.report == nil && exit.ExitCode() >= exitFailed && exit.ExitCode() <= exitNotFound:
 		return fmt.Errorf("run: lineage did not run the command, or could not write its receipt: %w", err)
 	case err == nil && cancelled:
 		return c.ctx.Err()
@@ -228,8 +226,7 @@ func (c *Cmd) Output() ([]byte, error) {
 		c.Stderr = &last
 	}
 	err := c.Run()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		exit.Stderr = last
 	}
 	return out.Bytes(), err

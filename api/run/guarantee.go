@@ -3,6 +3,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,10 +66,7 @@ const (
 )
 
 func (c *Cmd) program() (string, error) {
-	name := c.Lineage
-	if name == "" {
-		name = "lineage"
-	}
+	name := cmp.Or(c.Lineage, "lineage")
 	path, err := exec.LookPath(name)
 	if err != nil {
 		return "", fmt.Errorf("%w: %v", ErrNotInstalled, err) //nolint:errorlint // exec.ErrNotFound would be the command's

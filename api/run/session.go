@@ -129,10 +129,7 @@ func (c *Cmd) askEnd(ctx context.Context) error {
 // killed, and a second SIGTERM ends the grace of its leftovers.
 func (c *Cmd) endInit() {
 	_ = c.Process.Signal(syscall.SIGTERM)
-	grace := c.Grace
-	if grace == 0 {
-		grace = initDefault
-	}
+	grace := cmp.Or(c.Grace, initDefault)
 	select {
 	case <-c.exited:
 		return

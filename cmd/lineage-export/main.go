@@ -8,6 +8,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"runtime/debug"
@@ -32,9 +33,7 @@ func start(ctx context.Context, args []string, log zerolog.Logger) error {
 	if err != nil {
 		return err
 	}
-	if o.State == "" {
-		o.State = os.Getenv("STATE_DIRECTORY")
-	}
+	o.State = cmp.Or(o.State, os.Getenv("STATE_DIRECTORY"))
 	debug.SetMemoryLimit(memory)
 	e, err := build(ctx, &o, socket, log)
 	if err != nil {

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -95,9 +96,7 @@ func host() *follow.Host {
 	if name, err := os.Hostname(); err == nil {
 		h.Name = name
 	}
-	if h.ID == "" {
-		h.ID = h.Name
-	}
+	h.ID = cmp.Or(h.ID, h.Name)
 	var u unix.Utsname
 	if unix.Uname(&u) == nil {
 		h.Kernel = unix.ByteSliceToString(u.Release[:])

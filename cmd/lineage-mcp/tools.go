@@ -258,10 +258,7 @@ func endBranch(ctx context.Context, c api.Client, session string, e ending) (*an
 		if err != nil {
 			return nil, fmt.Errorf("the end has begun, its receipt is not there yet: %w", err)
 		}
-		verdict := string(r.Verdict)
-		if verdict == "" {
-			verdict = "not over yet"
-		}
+		verdict := cmp.Or(string(r.Verdict), "not over yet")
 		if out.Verdict == "" || r.Verdict != api.VerdictClean {
 			out.Verdict = verdict
 		}

@@ -52,8 +52,7 @@ PID@START, which "-o name" prints, is safe against reused PIDs.`,
 			return cli.Usage("adopt: %w", cli.Invalid("PID", args[0], "PID or PID@START"))
 		}
 		if grace != nil {
-			ms := grace.Milliseconds()
-			req.GraceMS = &ms
+			req.GraceMS = new(grace.Milliseconds())
 		}
 		for name, d := range map[string]time.Duration{"max-lifetime": lifetime, "idle": idle} {
 			if cmd.Flags().Changed(name) && d < time.Millisecond {

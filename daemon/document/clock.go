@@ -36,6 +36,5 @@ func (c Clock) Wall(boottime uint64) *time.Time {
 	if boottime == 0 {
 		return nil
 	}
-	t := c.Zero().Add(time.Duration(boottime)).UTC()
-	return &t
+	return new(c.Zero().Add(time.Duration(boottime)).UTC())
 }

@@ -45,8 +45,7 @@ func RefOrNil(id lineage.ID) *api.Ref {
 	if id.PID == 0 {
 		return nil
 	}
-	r := Ref(id)
-	return &r
+	return new(Ref(id))
 }
 
 // word is a session in documents; "" for none.

@@ -3,6 +3,7 @@
 package history
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -69,9 +70,7 @@ type Journal struct {
 // works even if that fails: it tries again. Before Check has read an existing file, nothing is
 // written to it.
 func OpenJournal(path string, o JournalOptions) *Journal {
-	if o.MaxBytes == 0 {
-		o.MaxBytes = 1 << 30
-	}
+	o.MaxBytes = cmp.Or(o.MaxBytes, 1<<30)
 	if o.Now == nil {
 		o.Now = time.Now
 	}

@@ -182,9 +182,7 @@ func (r *Recorder) overWithoutUs(ctx context.Context, row *Session, logged *api.
 	}
 	_ = json.Unmarshal(row.Doc, &doc) // missing fields are left out
 	_ = json.Unmarshal(row.State, &m)
-	if doc.EndReason == "" {
-		doc.EndReason = reason
-	}
+	doc.EndReason = cmp.Or(doc.EndReason, reason)
 	doc.Verdict = verdict
 	doc.ID, doc.Name, doc.UID, doc.State, doc.Deadline, doc.Ports = row.Word, row.Name, int(row.UID), api.StateEnded, nil, nil
 	doc.Live, doc.Orphans, doc.Leftovers, doc.Zombies = 0, 0, 0, 0

@@ -124,8 +124,7 @@ func (h *sessions) getTree(w http.ResponseWriter, r *http.Request, c access.Call
 	err = h.Find.Session(r.PathValue("s"), c, access.Read, func(v registry.View, x *registry.Session) {
 		saved = h.saved(v, x)
 		v.Refresh(x)
-		doc := v.Document(x, c)
-		d.Session = &doc
+		d.Session = new(v.Document(x, c))
 		d.Roots, d.Nodes = v.Encoder().Tree(v.Graph().Tree(dead == "all" || x.Closed(), v.Family(x.ID())...), c)
 	})
 	p, err := h.past(r, saved, c, err)

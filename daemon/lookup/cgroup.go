@@ -1,6 +1,9 @@
 package lookup
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
 // ContainerIDLength is how many hexadecimal digits a container's id has.
 const ContainerIDLength = 64
@@ -17,9 +20,7 @@ func ContainerID(path string) (id, runtime string) {
 		}
 		if len(last) == ContainerIDLength && strings.Trim(last, "0123456789abcdef") == "" &&
 			!strings.HasSuffix(prefix, "conmon") {
-			if prefix == "" {
-				prefix = above
-			}
+			prefix = cmp.Or(prefix, above)
 			id, runtime = last, runtimes[prefix]
 		}
 		above = part

@@ -108,8 +108,7 @@ func (f *Finder) member(id tracer.Identity, c access.Caller) (p *api.Process, sc
 		if !ok || n.Ghost || n.Session == 0 {
 			return
 		}
-		d := v.Encoder().Process(&n, c)
-		p = &d
+		p = new(v.Encoder().Process(&n, c))
 		scope = access.Scope{UID: n.UID, Chain: slices.Collect(v.Chain(n.Session))}
 		if x := v.Session(n.Session); x != nil {
 			scope.UID = x.Info().UID

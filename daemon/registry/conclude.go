@@ -3,6 +3,7 @@
 package registry
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -102,10 +103,7 @@ func (r *Registry) mayBeTold(s *Session) bool {
 
 // took is how long the end took, up to now if it is not over.
 func (r *Registry) took(s *Session) time.Duration {
-	at := s.emptyAt
-	if at == 0 {
-		at = r.o.Clock.Boottime()
-	}
+	at := cmp.Or(s.emptyAt, r.o.Clock.Boottime())
 	if s.info.EndedAt == 0 || at < s.info.EndedAt {
 		return 0
 	}

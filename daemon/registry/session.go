@@ -3,6 +3,7 @@
 package registry
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"time"
@@ -233,9 +234,7 @@ func (r *Registry) sessionEvent(s *Session, ev *tracer.Event) {
 	if s.info.Cause == tracer.CauseNone {
 		s.info.Cause = ev.Cause
 	}
-	if s.info.EndedAt == 0 {
-		s.info.EndedAt = ev.Time
-	}
+	s.info.EndedAt = cmp.Or(s.info.EndedAt, ev.Time)
 	ev.Cause = s.told().Cause // for readers
 	if ev.State < tracer.StateEmpty {
 		r.view().notify(s, func(h *Hooks) sessionHook { return h.Ending })

@@ -64,8 +64,7 @@ func (s *Steward) remembered(id lineage.ID, depth int) *policy.Facts {
 	if n == nil {
 		return nil
 	}
-	uid := n.UID
-	f := &policy.Facts{Comm: n.Comm.String(), Argv: n.Argv, UID: &uid}
+	f := &policy.Facts{Comm: n.Comm.String(), Argv: n.Argv, UID: new(n.UID)}
 	if strings.HasPrefix(n.Exe, "/") {
 		f.Exe = n.Exe
 	}

@@ -53,8 +53,7 @@ func (s *Steward) handOver(spec tracer.SessionSpec, all []tracer.Identity, note 
 	spec.Name = name
 	for n := 2; ; n++ {
 		info, err := s.o.Registry.HandOver(spec, all, note)
-		var e *api.Error
-		if !errors.As(err, &e) || e.Code != api.CodeBusyName {
+		if e, ok := errors.AsType[*api.Error](err); !ok || e.Code != api.CodeBusyName {
 			return info, err
 		}
 		spec.Name = fmt.Sprintf("%s-%d", name, n)

@@ -76,8 +76,7 @@ func (c *Check) Now(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
-	now := time.Now().UTC()
-	r := &api.SelfCheck{OK: err == nil, At: &now}
+	r := &api.SelfCheck{OK: err == nil, At: new(time.Now().UTC())}
 	took := float64(c.Clock.Monotonic()-began) / float64(time.Millisecond)
 	if err != nil {
 		r.Why = err.Error()

@@ -157,8 +157,7 @@ func (w *watcher) take(v *view, f *api.Frame, it *item) (text int) {
 	case it.session != nil && w.sees(it.session.scope):
 		d := it.session.doc
 		if d.Root != nil {
-			root := document.ReadableProcess(d.Root, w.caller)
-			d.Root = &root
+			d.Root = new(document.ReadableProcess(d.Root, w.caller))
 		}
 		d.Delegated = document.ReadableDelegated(d.Delegated, w.caller)
 		f.Sessions = append(f.Sessions, d)

@@ -79,8 +79,7 @@ func (p *pane) news(edges []api.Edge) []api.Edge {
 // knownEdges is the part of the chain that the picture has.
 func (p *pane) knownEdges(pr *api.Process) (edges []api.Edge) {
 	for range mostKnown {
-		born := p.Born(pr)
-		e := api.Edge{Child: *pr, Time: &born}
+		e := api.Edge{Child: *pr, Time: new(p.Born(pr))}
 		if pr.Evidence != nil {
 			e.Kind, e.Evidence = pr.Evidence.Kind, *pr.Evidence
 		}

@@ -135,9 +135,7 @@ func merged(p, answer *api.Process) *api.Process {
 	if p.State == api.StateLive {
 		all.Task = cmp.Or(answer.Task, p.Task)
 	}
-	if all.NSPID == 0 {
-		all.NSPID = answer.NSPID
-	}
+	all.NSPID = cmp.Or(all.NSPID, answer.NSPID)
 	return &all
 }
 

@@ -101,8 +101,7 @@ func (o *Options) CheckSaved(sel *api.Selection) error {
 func (o *Options) request() api.EndRequest {
 	req := api.EndRequest{Now: o.Now, PlanToken: o.Plan, Call: o.Call}
 	if o.Grace != nil {
-		ms := o.Grace.Milliseconds()
-		req.GraceMS = &ms
+		req.GraceMS = new(o.Grace.Milliseconds())
 	}
 	return req
 }

@@ -1,6 +1,7 @@
 package html
 
 import (
+	"cmp"
 	"os"
 	"time"
 
@@ -126,10 +127,7 @@ var words = map[api.SessionState]string{
 
 // state notes the progress of the end of this session, or of a nested one.
 func (p *Page) state(at uint64, ev *api.Event) {
-	text := words[ev.State]
-	if text == "" {
-		text = string(ev.State)
-	}
+	text := cmp.Or(words[ev.State], string(ev.State))
 	if ev.Session != "" && ev.Session != p.session.ID {
 		text = "nested session " + ev.Session + ": " + text
 	} else if ev.State != api.StateActive && ev.Reason != "root_exit" {

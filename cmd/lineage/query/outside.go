@@ -58,13 +58,11 @@ func (h Outsiders) process(s *procfs.Stat) api.Process {
 		Cgroup: h.Proc.Cgroup(s.PID), State: api.StateLive, Task: string(rune(s.State)), RSSBytes: h.rss(s.PID),
 	}
 	if status, err := h.Proc.Status(s.PID); err == nil {
-		uid := int(status.UIDs[1])
-		p.UID = &uid
+		p.UID = new(int(status.UIDs[1]))
 	}
 	var now unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) == nil {
-		started := time.Now().Add(time.Duration(s.Start)*procfs.Tick - time.Duration(now.Nano()))
-		p.Started = &started
+		p.Started = new(time.Now().Add(time.Duration(s.Start)*procfs.Tick - time.Duration(now.Nano())))
 	}
 	return p
 }

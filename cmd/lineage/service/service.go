@@ -6,6 +6,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -65,9 +66,7 @@ func Parse(command string, args []string, add func(*pflag.FlagSet), check func()
 	if err := check(); err != nil {
 		return "", UsageError{err}
 	}
-	if socket == "" {
-		socket = api.DefaultSocket
-	}
+	socket = cmp.Or(socket, api.DefaultSocket)
 	return socket, nil
 }
 

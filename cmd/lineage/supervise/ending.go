@@ -3,6 +3,7 @@
 package supervise
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -164,9 +165,7 @@ func (e *ending) reaped(pid int, ws unix.WaitStatus) {
 
 // died sets the outcome, once for each process.
 func (l *leftover) died(how api.OutcomeKind) {
-	if l.Outcome.Outcome == "" {
-		l.Outcome.Outcome = how
-	}
+	l.Outcome.Outcome = cmp.Or(l.Outcome.Outcome, how)
 }
 
 // report is the receipt.

@@ -156,9 +156,8 @@ func (l *link) report(ctx context.Context, id string, wait time.Duration) (*api.
 // only the proof is missing.
 func (r *runner) unknown(err error) *api.Report {
 	why := fmt.Sprintf("no answer from the daemon: %v", err)
-	var refused *api.Error
-	switch {
-	case errors.As(err, &refused):
+	switch refused, ok := errors.AsType[*api.Error](err); {
+	case ok:
 		why = refused.Error()
 	case errors.Is(err, context.Canceled):
 		why = "the wait was interrupted"

@@ -61,8 +61,7 @@ func ask[T any](ctx context.Context, l *link, f func(api.Client) (T, error)) (an
 // lost reports whether another try can help after err: no answer, or one from a daemon
 // that is starting or stopping.
 func lost(err error) bool {
-	var refused *api.Error
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*api.Error](err); ok {
 		return refused.Code == api.CodeStarting || refused.Code == api.CodeStopping
 	}
 	return err != nil

@@ -111,8 +111,7 @@ func (r *runner) code(code int, err error) int {
 		return code
 	}
 	r.fail(err)
-	var f *failure
-	if errors.As(err, &f) {
+	if f, ok := errors.AsType[*failure](err); ok {
 		return f.code
 	}
 	return exitFailed
@@ -309,8 +308,7 @@ func (r *runner) request(pid int) api.NewSession {
 		req.OnRootExit = "owner"
 	}
 	if r.Grace != nil {
-		ms := r.Grace.Milliseconds()
-		req.GraceMS = &ms
+		req.GraceMS = new(r.Grace.Milliseconds())
 	}
 	return req
 }
@@ -337,8 +335,7 @@ func (r *runner) command() string { return filepath.Base(r.Args[0]) }
 
 // fail prints err as the one line that the interface promises.
 func (r *runner) fail(err error) {
-	var refused *api.Error
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*api.Error](err); ok {
 		err = refused
 	}
 	r.say("%s", err)

@@ -43,8 +43,7 @@ type timed struct {
 func Timeout(ctx context.Context, o Options, l Limit) int {
 	o.verb, o.Quiet, o.Subreaper = "timeout", true, true
 	if l.KillAfter > 0 {
-		grace := min(l.KillAfter, api.MaxGrace)
-		o.Grace = &grace
+		o.Grace = new(min(l.KillAfter, api.MaxGrace))
 	}
 	r := &runner{Options: o, timed: &timed{Limit: l}}
 	code := r.code(r.run(ctx))

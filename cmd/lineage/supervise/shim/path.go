@@ -3,6 +3,7 @@
 package shim
 
 import (
+	"cmp"
 	"errors"
 	"strings"
 
@@ -17,14 +18,10 @@ func candidates(name, path string) []string {
 	if name == "" || strings.Contains(name, "/") {
 		return []string{name}
 	}
-	if path == "" {
-		path = defaultPath
-	}
+	path = cmp.Or(path, defaultPath)
 	var files []string
 	for dir := range strings.SplitSeq(path, ":") {
-		if dir == "" {
-			dir = "." // an empty element means the working directory
-		}
+		dir = cmp.Or(dir, ".") // an empty element means the working directory
 		files = append(files, dir+"/"+name)
 	}
 	return files

@@ -8,6 +8,7 @@
 package shim
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"os"
@@ -116,11 +117,8 @@ func becomeCommand(args []string) int {
 		return failed
 	}
 	refuse := func(step string, err error) int {
-		var errno unix.Errno
-		if !errors.As(err, &errno) {
-			errno = unix.EINVAL
-		}
-		_ = json.NewEncoder(pipes[1]).Encode(Refusal{step, errno}) // run may be dead
+		errno, _ := errors.AsType[unix.Errno](err)
+		_ = json.NewEncoder(pipes[1]).Encode(Refusal{step, cmp.Or(errno, unix.EINVAL)}) // run may be dead
 		return failed
 	}
 	// Before the account: root can do it without no_new_privs, so that sudo works in the session. The

@@ -71,7 +71,6 @@ func deaths() []death {
 		return `sleep \(\d+\) was killed by ` + sig + ` from SENDER; it is in no session, its parents are \d+ .+`
 	}
 	return []death{
-		{"kill", sleep, func(pid int) error { return unix.Kill(pid, unix.SIGKILL) }, from("SIGKILL")},
 		{"group", sleep, func(pid int) error { return unix.Kill(-pid, unix.SIGTERM) }, from("SIGTERM")},
 		{"tgkill", sleep, func(pid int) error { return unix.Tgkill(pid, pid, unix.SIGUSR1) }, from("SIGUSR1")},
 		{"pidfd", sleep, func(pid int) error {
@@ -88,14 +87,10 @@ func deaths() []death {
 			`sleep \(\d+\) was killed by SIGTERM by the kernel: a file that signals it \(F_SETOWN\)`},
 		{"member", []string{"sh", "-c", "sleep 60 & kill -9 $!; wait $!"}, nil,
 			`sh exited 137; \d+ (sleep|sh), its child, was killed by SIGKILL from \d+ sh, a member of this session`},
-		{"itself", []string{"sh", "-c", "kill -9 $$"}, nil, `sh \(\d+\) was killed by SIGKILL from itself`},
 		{"on its own", []string{"sh", "-c", "(exit 3); exit 137"}, nil, "sh exited 137 on its own"},
-		{"handled", []string{"sh", "-c", "trap 'exit 143' TERM; kill -TERM $$"}, nil,
-			`sh \(\d+\) exited 143 after SIGTERM from itself, handled`},
 		{"kill -1", []string{dies, "others"}, nil, member + "from " + other},
 		{"timer", []string{dies, "timer"}, nil, own + "SIGKILL, a timer's by its own account"},
 		{"alarm", []string{fault, "alarm"}, nil, own + "SIGALRM by the kernel: its own timer"},
-		{"fault", []string{fault, "segv"}, nil, own + "SIGSEGV, its own fault"},
 		{"PDEATHSIG", []string{dies, "parent"}, nil,
 			member + "because its parent " + other + `, exited \(PDEATHSIG\)`},
 		{"exit-kill", []string{dies, "tracer"}, nil, member + "because its tracer " + other + ", exited"},

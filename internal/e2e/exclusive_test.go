@@ -41,10 +41,7 @@ func TestReplacedServer(t *testing.T) {
 	rounds := stage.FromEnv(t, "LNGTEST_REPLACED", 10)
 	i := stage.NewDaemon(t)
 	m := stage.NewMarker(t, i.Dir)
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	require.NoError(t, err)
-	address := l.Addr().String()
-	l.Close()
+	address := stage.FreeAddr(t)
 	var before *stage.Process
 	for n := range rounds {
 		next := i.Start([]string{"run", "--name", "lngtest-served", "--exclusive=replace", "--grace", "0s", "--",

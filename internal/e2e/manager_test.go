@@ -13,7 +13,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 	"github.com/lineage-ebpf/lineage/internal/require"
-	"golang.org/x/sys/unix"
 )
 
 // socketFor makes a socket as a service manager does: an existing file is replaced, and
@@ -87,8 +86,7 @@ func TestSocketActivation(t *testing.T) {
 
 	// It is started again, on the same socket, over the same session.
 	id := i.Session("early").ID
-	require.NoError(t, d.Process.Signal(unix.SIGTERM))
-	if d.Wait(); d.Code() != 0 {
+	if d.Terminate(); d.Code() != 0 {
 		t.Fatal(d)
 	}
 	_, err := os.Stat(i.Socket)
@@ -99,8 +97,7 @@ func TestSocketActivation(t *testing.T) {
 	}
 	i.Finish(m, early, "early")
 	i.Finish(kept, before, "before")
-	d.Process.Signal(unix.SIGTERM)
-	d.Wait()
+	d.Terminate()
 	f.Close()
 	os.Remove(i.Socket)
 }
@@ -122,6 +119,5 @@ func TestOwnMountNamespace(t *testing.T) {
 		t.Errorf("who holds %s: %v", m.Path, p)
 	}
 	i.Finish(m, run, "holder")
-	d.Process.Signal(unix.SIGTERM)
-	d.Wait()
+	d.Terminate()
 }

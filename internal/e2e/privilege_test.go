@@ -83,8 +83,7 @@ func TestPrivileges(t *testing.T) {
 			require.NoError(t, second.Process.Signal(unix.SIGHUP))
 			i.Until("enforcing daemon", func() bool { return i.Status().Mode == "enforce" })
 			i.Finish(m, run, "theirs")
-			require.NoError(t, second.Process.Signal(unix.SIGTERM))
-			if second.Wait(); second.Code() != 0 {
+			if second.Terminate(); second.Code() != 0 {
 				t.Error(second)
 			}
 			i.Must("daemon", "--socket", i.Socket, "--unload")
@@ -123,8 +122,7 @@ func TestPrivilegesInAForeignDirectory(t *testing.T) {
 	d := i.Daemon()
 	checkCaps(t, d.Process.Pid, overrideCaps)
 	i.Must("run", "--", "true")
-	require.NoError(t, d.Process.Signal(unix.SIGTERM))
-	d.Wait()
+	d.Terminate()
 	failed := func(line string) bool {
 		return strings.Contains(line, `"level":"error"`) && !strings.Contains(line, "history")
 	}
@@ -156,8 +154,7 @@ func TestPrivilegesWithoutBPF(t *testing.T) {
 		t.Errorf("capabilities %v, degraded %q", status.Capabilities, status.Degraded)
 	}
 	require.Equal(t, i.Lineage("run", "--", "true").Code(), api.ExitOK)
-	require.NoError(t, d.Process.Signal(unix.SIGTERM))
-	d.Wait()
+	d.Terminate()
 }
 
 // gated reports whether the kernel may deny all of bpf(2) to a process with neither
@@ -177,6 +174,5 @@ func TestPrivilegesKept(t *testing.T) {
 		t.Errorf("degraded: %q", status.Degraded)
 	}
 	require.Equal(t, i.Lineage("run", "--", "true").Code(), api.ExitOK)
-	require.NoError(t, d.Process.Signal(unix.SIGTERM))
-	d.Wait()
+	d.Terminate()
 }

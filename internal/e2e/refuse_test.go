@@ -13,19 +13,8 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 )
 
-// refused runs args and demands the code, one line on stderr and nothing on stdout.
-func refused(i *stage.Instance, code int, args ...string) {
-	i.T.Helper()
-	checkRefused(i, i.Lineage(args...), code)
-}
-
-// refusedNobody is refused for a caller without rights.
-func refusedNobody(i *stage.Instance, code int, args ...string) {
-	i.T.Helper()
-	checkRefused(i, i.StartNobody(nil, args...).Wait(), code)
-}
-
-func checkRefused(i *stage.Instance, p *stage.Process, code int) {
+// refused demands the code of a command, one line on stderr and nothing on stdout.
+func refused(i *stage.Instance, code int, p *stage.Process) {
 	i.T.Helper()
 	text := p.Err.String()
 	if p.Code() != code || p.Out.Len() != 0 {
@@ -38,8 +27,11 @@ func checkRefused(i *stage.Instance, p *stage.Process, code int) {
 
 // What a host may lack is reported before anything is started.
 func TestHold7BadHost(t *testing.T) {
-	t.Run("no daemon", func(t *testing.T) { refused(stage.New(t), api.ExitUnreachable, "ls") })
-	t.Run("run without root", func(t *testing.T) { refusedNobody(stage.New(t), 125, "run", "--", "true") })
+	t.Run("no daemon", func(t *testing.T) {
+		i := stage.New(t)
+		refused(i, api.ExitUnreachable, i.Lineage("ls"))
+		refused(i, 125, i.StartNobody(nil, "run", "--", "true").Wait()) // without root
+	})
 	t.Run("another API", func(t *testing.T) {
 		i := stage.New(t)
 		l := i.Listen()
@@ -48,8 +40,8 @@ func TestHold7BadHost(t *testing.T) {
 			w.Header().Set(api.HeaderAPI, "99")
 			fmt.Fprintln(w, `{"schema":"lineage/99","kind":"version","version":"v99.0.0","api":99}`)
 		}))
-		refused(i, api.ExitUnreachable, "ls")
-		refused(i, 125, "run", "--", "true")
+		refused(i, api.ExitUnreachable, i.Lineage("ls"))
+		refused(i, 125, i.Lineage("run", "--", "true"))
 		l.Close()
 	})
 	in := func(i *stage.Instance, mounts string, args ...string) *stage.Process {
@@ -74,7 +66,7 @@ func TestHold7BadHost(t *testing.T) {
 					t.Errorf("want exit %d and %q: %v", api.ExitUnsupported, host.says, p)
 				}
 			}
-			checkRefused(i, in(i, host.mounts, "run", "--", "true"), 125)
+			refused(i, 125, in(i, host.mounts, "run", "--", "true"))
 		})
 	}
 	t.Run("time namespace", func(t *testing.T) {

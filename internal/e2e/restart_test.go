@@ -112,8 +112,7 @@ func TestDaemonKilledInStorms(t *testing.T) {
 			s.storm(50)
 			<-moment(60 * time.Millisecond)
 			if done%3 == 0 {
-				require.NoError(t, daemon.Process.Signal(unix.SIGTERM))
-				require.Equal(t, daemon.Wait().Code(), 0)
+				require.Equal(t, daemon.Terminate().Code(), 0)
 			}
 			daemon.Stop()
 			done++

@@ -35,7 +35,7 @@ func newClickhouse(t *testing.T) *clickhouse {
 	if _, err := os.Stat(fetched(t, "chdb")); err != nil {
 		t.Skip("npm could not install chdb")
 	}
-	c := &clickhouse{t: t, addr: freeAddr(t), queries: make(map[string]string)}
+	c := &clickhouse{t: t, addr: stage.FreeAddr(t), queries: make(map[string]string)}
 	packaging := filepath.Join(repository, "packaging/clickhouse")
 	_, port, _ := strings.Cut(c.addr, ":")
 	engine := stage.Start(t, exec.Command("node", filepath.Join(repository, "testdata/clickhouse.js"), fetched(t, "chdb"), filepath.Join(packaging, "schema.sql"), port))
@@ -86,7 +86,7 @@ func TestClickHouse(t *testing.T) {
 	policy := fmt.Sprintf("agents:\n  - {name: lngtest-ch, enabled: true, match: {comm: %s, exe: %s}, on_root_exit: report, signals: session}\n", name, agent)
 	daemon := i.Daemon("--policy", i.Policy(policy))
 
-	addr, config := freeAddr(t), filepath.Join(i.Dir, "collector.yaml")
+	addr, config := stage.FreeAddr(t), filepath.Join(i.Dir, "collector.yaml")
 	text := string(require.ReadFile(t, filepath.Join(repository, "packaging/clickhouse/collector.yaml")))
 	require.NoError(
 		t,
@@ -132,7 +132,7 @@ func TestClickHouse(t *testing.T) {
 	require.NoError(t, os.WriteFile(ready, nil, 0o600))
 	root.Wait()
 
-	_, port, _ := strings.Cut(freeAddr(t), ":")
+	_, port, _ := strings.Cut(stage.FreeAddr(t), ":")
 	i.Start([]string{"run", "--name", "web", "--grace", "0s", "--", "sh", "-c", "(echo open 4 tcp " + port + " 0; sleep 600) | " + stage.Program("listen")}, nil)
 	i.Until("port", func() bool { return i.Lineage("why", ":"+port).Code() == 0 })
 	web := i.Session("web").ID

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
-	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // fetched is a program that "make test-export" builds. The tests that need one are too slow for every change.
@@ -21,15 +20,6 @@ func fetched(t *testing.T, name string) string {
 		t.Skip("LNGTEST_TELEMETRY is not set; run make test-export")
 	}
 	return filepath.Join(dir, name)
-}
-
-// freeAddr is an address that nothing listens on.
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // serves waits until something listens on an address.

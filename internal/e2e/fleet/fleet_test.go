@@ -63,16 +63,10 @@ func start(t *testing.T) *fleet {
 	host := require.ReadFile(t, hostKey+".pub")
 	var config, known strings.Builder
 	add := func(name string, settings ...string) {
-		port := freePort(t)
-		fmt.Fprintf(
-			&config,
-			"Host %s\n HostName 127.0.0.1\n Port %d\n User root\n IdentityFile %s\n IdentitiesOnly yes\n UserKnownHostsFile %s\n",
-			name,
-			port,
-			f.path("user"),
-			f.path("known"),
-		)
-		fmt.Fprintf(&known, "[127.0.0.1]:%d %s", port, host)
+		_, port, _ := strings.Cut(stage.FreeAddr(t), ":")
+		fmt.Fprintf(&config, "Host %s\n HostName 127.0.0.1\n Port %s\n User root\n IdentityFile %s\n"+
+			" IdentitiesOnly yes\n UserKnownHostsFile %s\n", name, port, f.path("user"), f.path("known"))
+		fmt.Fprintf(&known, "[127.0.0.1]:%s %s", port, host)
 		if settings != nil {
 			f.sshd(name, port, settings)
 		}
@@ -112,19 +106,11 @@ func (f *fleet) must(name string, args ...string) {
 	}
 }
 
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
-}
-
 // sshd runs until the test ends. If a setting is given twice, the first one counts.
-func (f *fleet) sshd(name string, port int, settings []string) {
+func (f *fleet) sshd(name, port string, settings []string) {
 	f.t.Helper()
 	f.write(name+".sshd", strings.Join(append(settings,
-		fmt.Sprintf("ListenAddress 127.0.0.1:%d", port), "HostKey "+hostKey, "AuthorizedKeysFile "+f.path("user.pub"),
+		"ListenAddress 127.0.0.1:"+port, "HostKey "+hostKey, "AuthorizedKeysFile "+f.path("user.pub"),
 		"PidFile none", "StrictModes no", "UsePAM no", "PermitRootLogin yes", "PasswordAuthentication no", "KbdInteractiveAuthentication no",
 		"PrintMotd no", "PrintLastLog no", ""), "\n"))
 	program, err := exec.LookPath("sshd")
@@ -132,7 +118,7 @@ func (f *fleet) sshd(name string, port int, settings []string) {
 	stage.Start(f.t, exec.Command(program, "-D", "-e", "-f", f.path(name+".sshd")))
 	until := time.Now().Add(20 * time.Second)
 	for {
-		c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		c, err := net.Dial("tcp", "127.0.0.1:"+port)
 		if err == nil {
 			c.Close()
 			return

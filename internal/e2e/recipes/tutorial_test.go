@@ -4,7 +4,6 @@ package recipes
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,10 +22,7 @@ const typed = "\x01typed: "
 // reader would: the daemon runs, the question of "end" is answered, and "top" is skipped.
 func TestTutorial(t *testing.T) {
 	text := require.ReadFile(t, filepath.Join(repository, "docs/TUTORIAL.md"))
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	port := l.Addr().String()[len("127.0.0.1:"):]
-	l.Close()
+	_, port, _ := strings.Cut(stage.FreeAddr(t), ":")
 
 	var script strings.Builder
 	for _, block := range regexp.MustCompile("(?ms)^```\n(.*?)^```$").FindAllStringSubmatch(string(text), -1) {

@@ -243,6 +243,13 @@ func (p *Process) Stop() {
 	}
 }
 
+// Terminate sends SIGTERM and waits for the end.
+func (p *Process) Terminate() *Process {
+	p.T.Helper()
+	require.NoError(p.T, p.Process.Signal(syscall.SIGTERM))
+	return p.Wait()
+}
+
 // Exited reports whether the command has ended, for whatever reason.
 func (p *Process) Exited() bool {
 	select {
@@ -334,4 +341,13 @@ func (i *Instance) Listen() net.Listener {
 	require.NoError(i.T, err)
 	i.T.Cleanup(func() { l.Close() })
 	return l
+}
+
+// FreeAddr is an address that nothing listens on.
+func FreeAddr(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	return l.Addr().String()
 }

@@ -58,7 +58,7 @@ func TestCompletes(t *testing.T) {
 		f := newFake()
 		f.Has.Sessions[0].Ports = []int{8123, 8200}
 		w := newWorld(t, f)
-		w.host.commands = withoutEffect
+		w.host.commands = recorded
 		args := strings.Fields(line)
 		args[len(args)-1] = strings.TrimSuffix(args[len(args)-1], "?")
 		words, files := complete(w, args...)

@@ -2,7 +2,7 @@ package main
 
 import (
 	"context"
-	"reflect"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -13,6 +13,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/ending"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/supervise"
+	"github.com/lineage-ebpf/lineage/daemon"
 )
 
 // runWorld is a world whose run command only records its options.
@@ -26,61 +27,43 @@ func runWorld(t *testing.T) (*world, *supervise.Options) {
 	return w, &got
 }
 
-func TestRunOptions(t *testing.T) {
-	plain := supervise.Options{OnExit: "end", Subreaper: true, Leaks: supervise.LeakCheck{After: 200 * time.Millisecond}}
-	with := func(change func(*supervise.Options)) supervise.Options {
-		o := plain
-		change(&o)
-		return o
-	}
-	none, minute := time.Duration(0), time.Minute
-	for _, tt := range []struct {
-		line string
-		args string
-		want supervise.Options
-	}{
-		{"run -- true", "true", plain},
-		{"run true", "true", plain},
-		{"run sh -c -x --name y", "sh -c -x --name y", plain},
-		{"run -q -- -- x", "-- x", with(func(o *supervise.Options) { o.Quiet = true })},
-		{"run --name build --user nobody true", "true", with(func(o *supervise.Options) { o.Name, o.User = "build", "nobody" })},
-		{"run --name x --exclusive wait", "wait", with(func(o *supervise.Options) { o.Name, o.Exclusive = "x", "fail" })},
-		{"run --name x --exclusive=wait true", "true", with(func(o *supervise.Options) { o.Name, o.Exclusive = "x", "wait" })},
-		{"run --grace 0s true", "true", with(func(o *supervise.Options) { o.Grace = &none })},
-		{"run --grace 1m --report r.json true", "true", with(func(o *supervise.Options) { o.Grace, o.Report = &minute, "r.json" })},
-		{"run --spare root true", "true", with(func(o *supervise.Options) { o.Spare = "root" })},
-		{"run --leaks fail --leaks-after 1s true", "true", with(func(o *supervise.Options) { o.Leaks = supervise.LeakCheck{Fail: true, After: time.Second} })},
-		{"run --signals session true", "true", with(func(o *supervise.Options) { o.Confine = true })},
-		{"run --signals any true", "true", plain},
-		{"run --on-exit report --subreaper=false --quiet true", "true", with(func(o *supervise.Options) { o.OnExit, o.Subreaper, o.Quiet = "report", false, true })},
-	} {
-		w, got := runWorld(t)
-		code, stdout, stderr := w.run(strings.Fields(tt.line)...)
-		if code != 42 || stdout != "" || stderr != "" {
-			t.Errorf("%s: exit %d, %s%s", tt.line, code, stdout, stderr)
-		}
-		if args := strings.Join(got.Args, " "); args != tt.args {
-			t.Errorf("%s: runs %q, want %q", tt.line, args, tt.args)
-		}
-		got.Args, got.Env, got.Connect, got.Dial, got.Ending = nil, nil, nil, nil, nil
-		if !reflect.DeepEqual(*got, tt.want) {
-			t.Errorf("%s: %+v, want %+v", tt.line, *got, tt.want)
-		}
+// What command lines ask for. A mistake has one line and a code, and nothing runs: every failure of ours before CMD is 125.
+func TestOptionsOnLinux(t *testing.T) {
+	for _, name := range []string{"options on Linux", "errors on Linux"} {
+		transcript(t, name, func() *world {
+			w := newWorld(t, newFake())
+			w.host.commands = recorded
+			return w
+		})
 	}
 }
 
-// A mistake in a command line has one line and a code, and nothing runs: every failure of ours before CMD is 125.
-func TestErrorsOnLinux(t *testing.T) {
-	transcript(t, "errors on Linux", func() *world {
-		w := newWorld(t, newFake())
-		w.host.commands = withoutEffect
-		return w
-	})
-}
-
-// withoutEffect are commands that can do nothing.
-func withoutEffect(a *app) []*cobra.Command {
-	return []*cobra.Command{a.runCommand(nil, nil), a.initCommand(nil), a.timeoutCommand(nil, nil), a.daemonCommand(nil, nil)}
+// recorded are commands that only print what they were asked to do.
+func recorded(a *app) []*cobra.Command {
+	run := func(_ context.Context, o supervise.Options) int {
+		fmt.Fprintf(a.Stdout, "%q", o.Args)
+		if o.Grace != nil {
+			fmt.Fprintf(a.Stdout, " grace %v", *o.Grace)
+		}
+		o.Args, o.Grace, o.Env, o.Connect, o.Dial, o.Ending = nil, nil, nil, nil, nil, nil
+		fmt.Fprintf(a.Stdout, " %+v\n", o)
+		return 42
+	}
+	limited := func(_ context.Context, o supervise.Options, of supervise.Limit) int {
+		fmt.Fprintf(a.Stdout, "%q %+v\n", o.Args, of)
+		return 42
+	}
+	serve := func(_ context.Context, o daemon.Options) error {
+		fmt.Fprintf(a.Stdout, "self-check %t ", len(o.Canary) > 0)
+		o.Canary = nil
+		fmt.Fprintf(a.Stdout, "%+v\n", o)
+		return nil
+	}
+	unload := func(_ context.Context, socket string, force bool) error {
+		fmt.Fprintln(a.Stdout, socket, force)
+		return nil
+	}
+	return []*cobra.Command{a.runCommand(run, a.dial), a.initCommand(run), a.timeoutCommand(limited, a.dial), a.daemonCommand(serve, unload)}
 }
 
 func TestRunReachesTheNamedDaemon(t *testing.T) {
@@ -126,36 +109,5 @@ func TestShowEnd(t *testing.T) {
 	w.During(func(time.Time) string { t.Error("asked for a line"); return "" })()
 	if w.err.Len() > 0 {
 		t.Errorf("%q", w.err.String())
-	}
-}
-
-func TestInit(t *testing.T) {
-	for _, tt := range []struct {
-		line, args, report string
-
-		grace time.Duration // -1: not given
-		quiet bool
-	}{
-		{line: "init -- true", args: "true", grace: -1},
-		{line: "init sh -c -x -q", args: "sh -c -x -q", grace: -1},
-		{line: "init -q --grace 0s --report r.json -- x --grace 1s", args: "x --grace 1s", report: "r.json", quiet: true},
-	} {
-		w := newWorld(t, newFake())
-		var got *supervise.Options
-		w.host.commands = func(a *app) []*cobra.Command {
-			return []*cobra.Command{a.initCommand(func(_ context.Context, o supervise.Options) int { got = &o; return 42 })}
-		}
-		code, stdout, stderr := w.run(strings.Fields(tt.line)...)
-		if code != 42 || stdout+stderr != "" || got == nil {
-			t.Errorf("%s: exit %d, %s%s", tt.line, code, stdout, stderr)
-			continue
-		}
-		grace := time.Duration(-1)
-		if got.Grace != nil {
-			grace = *got.Grace
-		}
-		if args := strings.Join(got.Args, " "); args != tt.args || grace != tt.grace || got.Report != tt.report || got.Quiet != tt.quiet {
-			t.Errorf("%s: %+v", tt.line, got)
-		}
 	}
 }

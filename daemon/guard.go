@@ -72,10 +72,9 @@ func protect(k Kernel, pid uint32) (tracer.Identity, error) {
 	return self, nil
 }
 
-// guard protects the daemon's present ancestors until ctx is done. They change only when one of
-// them exits, so it waits for that. After a change freed is called: a process that is no longer
-// protected may have become an agent while it was. A shell that started the daemon is one: it is
-// an ancestor until "lineage run" exits.
+// guard protects the daemon's present ancestors until ctx is done; they change only when one of them exits. Then freed
+// is called: a process that is no longer protected may have become an agent while it was, as the shell that started
+// the daemon.
 func guard(ctx context.Context, k Kernel, proc procfs.FS, pid uint32, freed func(), log zerolog.Logger) {
 	var last []tracer.Identity
 	for ctx.Err() == nil {

@@ -15,11 +15,8 @@ import (
 // processes that it is to end.
 const niceness = -20
 
-// favour raises the priority of this process: of every thread, and so of the threads
-// that these will make, and of its autogroup, because a kernel with autogroups
-// (sched(7)) compares threads only within one. A daemon that was started in another
-// process's POSIX session leaves that autogroup alone; in a cgroup with a CPU
-// controller autogroups have no effect.
+// favour raises the priority of all threads of this process, and of its autogroup: a kernel with autogroups (sched(7))
+// compares threads only within one. It leaves the autogroup of another process's POSIX session alone.
 func favour() error {
 	if sid, err := unix.Getsid(0); err == nil && sid == os.Getpid() {
 		err := os.WriteFile("/proc/self/autogroup", []byte(strconv.Itoa(niceness)), 0)

@@ -324,10 +324,9 @@ func exiting(left []Leftover) bool {
 	return len(left) > 0 && !slices.ContainsFunc(left, func(l Leftover) bool { return !l.Dead })
 }
 
-// passDue reports whether Sentence must run: when a root may have died (at level 2 no
-// hook acts on that, only the pass detects it), when an end began (below level 4 the
-// kernel leaves even the first signals to us), when the deadline has passed, and as
-// long as condemned members live, or the session is paused.
+// passDue reports whether Sentence must run: when a root may have died (at level 2 no hook acts on that), when an end
+// began (below level 4 even the first signals are ours), when the deadline has passed, and while condemned members live
+// or the session is paused.
 func passDue(x *ending, info tracer.SessionInfo, now time.Duration) bool {
 	switch info.State {
 	case tracer.StateActive:
@@ -347,9 +346,8 @@ func (e *Enforcer) noLater(x *ending, deadline time.Duration) {
 	x.next = min(x.next, deadline)
 }
 
-// pauseAfter leaves the CPUs to the dying processes for twice as long as the looks have
-// taken. Each reported death asks for a look, and a look walks all processes of the host.
-// The pause has a limit, because the daemon may have been stopped during a look.
+// pauseAfter leaves the CPUs to the dying processes for twice as long as the looks took, each of which walks all
+// processes of the host. It has a limit, because the daemon may have been stopped during a look.
 func (e *Enforcer) pauseAfter(looks []*ending, began time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -19,11 +19,8 @@ const DefaultHistory = 16384
 // between are left out and counted (Node.Hops, Edge.Hops). Sessions, creators and the
 // evidence of all others stay the same.
 type Options struct {
-	// History is how many dead processes are kept in addition to those that a present
-	// descendant needs; 0: DefaultHistory. The first to go is the one whose last
-	// descendant went first, so a remembered process keeps its ancestors. Late events
-	// can still find a process in the history; an event for a forgotten process starts
-	// a new entry.
+	// History is how many dead processes are kept besides those that a present descendant needs; 0: DefaultHistory. The
+	// first to go is the one whose last descendant went first. A late event for a forgotten process starts a new entry.
 	History int
 	// Text is how many bytes of command lines are kept before the history is
 	// shortened; 0: 64 MiB. Those of live processes may take half as much again, shared by

@@ -1,9 +1,7 @@
 package lineage
 
-// index finds nodes. It is a chained hash by PID whose chains are ordered by
-// start, youngest first: live processes and newborn ones are found at the
-// head, however often their PID was used before. The nodes are the chain
-// links, so it allocates only to grow.
+// index finds nodes: a chained hash by PID, each chain ordered by start, youngest first, so that live processes are at
+// the head. The nodes are the links: it allocates only to grow.
 type index struct {
 	buckets []*node
 	n       int

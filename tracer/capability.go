@@ -38,13 +38,9 @@ func canLoad(effective uint64) bool {
 	return has(unix.CAP_SYS_ADMIN) || has(unix.CAP_BPF) && has(unix.CAP_PERFMON)
 }
 
-// raiseMemlock lifts the limit on locked memory, which maps and programs are charged to
-// on kernels before 5.11. It does so on all kernels: the version does not show which of
-// them charge, because distributions backported the change. If raising is not
-// permitted, the map that does not fit reports the error.
-//
-// ebpf/rlimit finds out which kernel it is, but during package initialisation: in every
-// command, although only the daemon needs it, and it costs 0.2 ms there.
+// raiseMemlock lifts the limit on locked memory, which kernels before 5.11 charge for maps and programs. Distributions
+// backported the change, so the version does not tell. If it fails, the map that does not fit reports the error.
+// ebpf/rlimit costs 0.2 ms in every command, although only the daemon needs it.
 func raiseMemlock() error {
 	unlimited := unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY}
 	if err := unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unlimited); err != nil && !errors.Is(err, unix.EPERM) {

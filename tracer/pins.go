@@ -19,10 +19,8 @@ import (
 	"github.com/lineage-ebpf/lineage/bpf"
 )
 
-// Pins: each kernel side has one directory under the tracer's. It is made as unfinished
-// and renamed when it is complete, and renamed to retired before it is removed. So a
-// crash in between leaves nothing that looks like a kernel side. damaged is a kernel
-// side with missing pins.
+// Pins: each kernel side has one directory under the tracer's, made as unfinished and renamed when it is complete, and
+// renamed to retired before it is removed: a crash leaves nothing that looks like one. damaged has missing pins.
 const (
 	unfinished = "unfinished"
 	retired    = "retired"

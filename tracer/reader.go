@@ -157,11 +157,9 @@ func (r *reader) intervalOver() {
 	r.sleep()
 }
 
-// sleep makes the next event wake the reader. epoll does not look at a descriptor
-// without a wakeup, and the kernel wakes a reader only if it had read everything: an
-// event that came without a wakeup must be read first. That event took its place in the
-// ring before it looked at polling. So after the store either it is seen here, or it
-// wakes the reader.
+// sleep makes the next event wake the reader. The kernel wakes only a reader that had read everything, so an event that
+// came without a wakeup must be read first. It took its place in the ring before it looked at polling: after the store
+// either it is seen here, or it wakes the reader.
 func (r *reader) sleep() {
 	r.polling = false
 	r.control.setPolling(false)

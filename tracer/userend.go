@@ -16,10 +16,8 @@ import (
 // sentence: it costs about 0.1 µs on every syscall of the host.
 var closerLimit = 2 * time.Second
 
-// sentenceFromUser is the sentence at level 2, where BPF cannot signal another process:
-// passes over the task list signal by pidfd, while a program on sys_enter kills each
-// condemned member that no pass has met. Only both together are complete: a member that
-// forks enters a syscall first.
+// sentenceFromUser is the sentence at level 2: passes over the task list signal by pidfd, while a program on sys_enter
+// kills each condemned member that no pass has met. A member that forks enters a syscall first: both are complete.
 func (t *Tracer) sentenceFromUser() (PassResult, error) {
 	var total PassResult
 	var closer link.Link

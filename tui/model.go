@@ -82,10 +82,8 @@ func (m *model) setTheme(name string) {
 	m.term.theme, m.term.footer = t, f
 }
 
-// settled is how long after a resize of the terminal the screen is redrawn. By then the
-// frame of the new size has been drawn: on a larger screen the renderer assumes that
-// new cells are blank, whatever it drew there, and does not erase cells that it assumes
-// to be blank.
+// settled is how long after a resize the screen is redrawn. On a larger screen the renderer takes new cells for blank,
+// whatever it drew there, and does not erase them; by then it has drawn the frame of the new size.
 const settled = 100 * time.Millisecond
 
 // tickMsg comes once a second.

@@ -15,10 +15,9 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/cli"
 )
 
-// main of the build with the tag man writes the manual pages of the same commands into
-// the folder that is its argument: the help of each, and the topics of help; of all except completion, which an
-// install takes care of. Their date is SOURCE_DATE_EPOCH if that is set, so that two builds make the
-// same pages. The pages of sections 5 and 7 are in packaging/man.
+// main of the build with the tag man writes the manual pages of the commands into the folder that is its argument.
+// Their date is SOURCE_DATE_EPOCH if that is set: two builds make the same pages. An install takes care of
+// completion; the pages of sections 5 and 7 are in packaging/man.
 func main() {
 	if err := writePages(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "man:", err)

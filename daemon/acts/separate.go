@@ -206,12 +206,10 @@ func (d *descent) creator(id tracer.Identity) tracer.Identity {
 // errEmpty means that no process of the branch is alive.
 var errEmpty = errors.New("no process of it is alive")
 
-// separate opens a session nested in b.Session, and moves the branch there. Nothing is
-// signalled. From then on what its processes fork is born in that session. The session
-// outlives its root, so that nothing ends before the end is decided. Without an error
-// there is a session that holds the branch. Errors are errEmpty, and an *api.Error if
-// the processes fork and exit faster than they are found, or were moved to a session
-// that is not of the branch, or if their session ends meanwhile.
+// separate opens a session nested in b.Session and moves the branch there, without a signal. The session outlives
+// its root: nothing ends before the end is decided. Without an error there is a session that holds the branch. The
+// errors are errEmpty, and an *api.Error if the processes fork faster than they are found, or belong to another
+// session by now.
 func (a *Acts) separate(ctx context.Context, b *Branch) error {
 	members, err := a.branchMembers(b)
 	switch {
@@ -279,10 +277,9 @@ func (a *Acts) gather(ctx context.Context, b *Branch) error {
 	return nil
 }
 
-// round moves what it finds outside the branch's session. A first look comes right before
-// the moves: it catches processes that live only for a moment. If there is nothing to move,
-// a second one waits for the events of all processes that it met: then all their creators
-// are known, and a process that it does not find is not in the branch.
+// round moves what it finds outside the branch's session. The first look catches processes that live only for a moment.
+// If there is nothing to move, a second one waits until the creators of all that it met are known: what it does not
+// find is not in the branch.
 func (a *Acts) round(ctx context.Context, b *Branch) (moved bool, err error) {
 	if b.ID != 0 {
 		n, err := a.o.Registry.Follow(b.Session, b.ID)

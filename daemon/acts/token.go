@@ -93,10 +93,9 @@ func (p *plans) find(tokens string, of Subject, now time.Duration) *plan {
 	return nil
 }
 
-// broken describes why a plan no longer holds; "" if it does. Members that died since
-// change nothing; new members, and a change in which of them are spared, do. In a
-// branch a new process that runs the same command as a named one changes nothing
-// either: otherwise a program that forks could not be ended by a plan.
+// broken describes why a plan no longer holds; "" if it does. New members break it, and a change in which of them are
+// spared; deaths do not. Nor does, in a branch, a new process with the command of a named one: else no plan could end
+// a program that forks.
 func (n *plan) broken(now []tracer.Process, command func(tracer.Identity) [16]byte) string {
 	for i := range now {
 		p := &now[i]

@@ -23,10 +23,8 @@ const (
 	looksApart = 30
 )
 
-// crowd are the processes of the host that were born since a session began: members
-// show by which variables others know them, outsiders may work for a session. The
-// kernel sends no events of outsiders, so the sampler's walk over all processes finds
-// them.
+// crowd are the host's processes that were born since a session began, found by the sampler: the kernel sends no events
+// of outsiders. Members show by which variables others know them, outsiders may work for a session.
 type crowd struct {
 	horizon uint64 // boottime ns: older processes do not count; 0: none counts
 	seen    map[tracer.Identity]glance
@@ -110,10 +108,8 @@ func (s *brokered) awaits() bool {
 	return false
 }
 
-// used reports whether a live session may still use a shared server. The kernel does
-// not report connections to it, so each session of its uid may: a server that is ended
-// too late is a leak that is shown, one that is ended too early is a user's broken
-// build.
+// used reports whether a live session may still use a shared server: each of its uid, as the kernel does not report
+// connections to it. One that is ended too late is a leak that is shown; too early, a user's broken build.
 func (a *Attribution) used(v registry.View, x *registry.Session) bool {
 	for s := range v.Sessions() {
 		if s != x && !s.Closed() && s.Info().State == tracer.StateActive && s.Info().UID == x.Info().UID &&

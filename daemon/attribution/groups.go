@@ -81,9 +81,9 @@ func (a *Attribution) meetGroups(all []claimant) *groups {
 	return g
 }
 
-// byGroup accepts a process in the POSIX session or process group that a member leads, as the number belongs to that while it lives;
-// in one of members whose leader is dead; and in the cgroup of a session's root. A group that the root was already in, or that has
-// an outsider older than the root, belongs to the surroundings.
+// byGroup accepts a process in the POSIX session or process group that a member leads; in one of members whose leader
+// is dead; and in the cgroup of a session's root. A group that the root was already in, or that has an outsider older
+// than the root, belongs to the surroundings.
 func (a *Attribution) byGroup(x *candidate, all []claimant, allowed func(tracer.Source) bool) *proof {
 	for _, k := range groupsOf(&x.Process) {
 		if !allowed(k.by) || k.by != tracer.SourceCgroup && k.number <= 1 {

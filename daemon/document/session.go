@@ -128,10 +128,8 @@ func (e Encoder) Session(s *Session, r Reader) api.Session {
 	return d
 }
 
-// begun is the command line with which the root began its session; nil if that is not known. A
-// session that its owner asked for begins with the next program that the root executes, any other
-// with the one that the root runs at that time. A shim may still be executed when its session is
-// created; it is never the command, also if its owner is gone.
+// begun is the command line with which the root began its session; nil if that is not known. An owner's session begins
+// with the next program that the root executes, any other with the one that it runs then. A shim is never the command.
 func begun(info *tracer.SessionInfo, ran []lineage.Command) []string {
 	shim := func(c lineage.Command) bool { return len(c.Argv) > 1 && c.Argv[1] == lineage.Shim }
 	i := slices.IndexFunc(ran, func(c lineage.Command) bool { return c.Time >= info.Created && !shim(c) })

@@ -18,10 +18,8 @@ const pruneEvery = 10 * time.Second
 // pruneStep is how many blocks or sessions one transaction removes.
 const pruneStep = 64
 
-// retain removes what is too old or too much: first by age, then, beyond the size,
-// blocks of events and ended sessions, oldest first, and at last dead processes of
-// live sessions. There must be room for a batch of that many bytes, which may be half of
-// the file. It returns how many bytes are in use.
+// retain removes what is too old, then, beyond the size, blocks of events and ended sessions, oldest first, and at last
+// dead processes of live sessions. It leaves room for a batch of that many bytes, and returns how many are in use.
 func (j *Journal) retain(ctx context.Context, w *sql.DB, b *Batch, bytes int64) (used int64, err error) {
 	room := min(max(j.o.MaxBytes/8, bytes+j.reserved()), j.o.MaxBytes/2)
 	now := j.o.Now()

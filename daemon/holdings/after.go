@@ -96,11 +96,8 @@ func (h *Holdings) cameFrom(v registry.View, id tracer.SessionID) map[tracer.Ses
 	return family
 }
 
-// look reads the state of ports, locks and output, once no listener is left on the
-// ports or the time to wait for that is over. Only the session's own processes that
-// have the output are named: others got it from the process that started the session,
-// and share it by right. Likewise a lock that the owner has open too is left out: the
-// members inherited it.
+// look reads the state of ports, locks and output, once no listener is left on the ports or the wait is over. Output
+// and locks that the session's owner has too are left out: the members inherited them.
 func (h *Holdings) look(before Held, output string, family map[tracer.SessionID]bool,
 	owner tracer.Identity, wait time.Duration) *aftermath {
 	a := &aftermath{held: before, unknown: before.Unknown}

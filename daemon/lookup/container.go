@@ -176,9 +176,8 @@ func (f *ContainerFinder) noteUnread(key lives, err error) {
 	}
 }
 
-// supervisor walks from a process in a container to the first ancestor that is not in it: the shim or conmon that has
-// the container. inside is the last one that is. Where containers share a PID namespace, the parent of an orphan is in
-// another one of them: that is passed over.
+// supervisor walks from a process in a container to the first ancestor outside it: its shim or conmon. inside is the
+// last one that is in it. In a shared PID namespace an orphan's parent may be in another container: that is passed over.
 func (f *ContainerFinder) supervisor(pid uint32, id string) (by lives, inside uint32) {
 	inside = pid
 	stat, err := f.proc.Stat(pid)

@@ -9,10 +9,8 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// census is what a walk over all processes says about sessions: which roots and owners it did
-// not meet, and which members have a session that the kernel does not list. An event reports
-// the first too, but it may be lost, and below level 3 nothing else would notice. The second
-// never happens, unless something is broken.
+// census is what a walk over all processes says about sessions: which roots and owners it did not meet, whose event may
+// be lost, and which members have a session that the kernel does not list, which never happens unless something is broken.
 type census struct {
 	met     map[tracer.Identity]bool // roots and owners of sessions that are not over
 	listed  map[tracer.SessionID]bool

@@ -23,10 +23,8 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
-// Agent rules. The kernel opens a session for every exec under a name that some rule
-// has. That alone has no effect: its root's exit ends no process. Here the rule is
-// checked. If it matches, the session gets the rule's terms; otherwise it is dissolved,
-// and its members are outsiders again.
+// Agent rules. The kernel opens a session for every exec under a name that some rule has, without effect so far: its
+// root's exit ends no process. If a rule matches here, the session gets its terms; else it is dissolved.
 
 // arm sets the names that the kernel looks for.
 func (s *Steward) arm(p *policy.Policy) {

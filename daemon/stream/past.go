@@ -38,10 +38,8 @@ type bootSession struct {
 	id   tracer.SessionID
 }
 
-// replay sends what the history has from number from of this boot on (0: from its
-// first), or since a time, of earlier boots too. Numbers of earlier boots are left out,
-// because they begin again with each boot. It returns the number at which the ring
-// continues, or why the stream ends.
+// replay sends what the history has from number from of this boot on (0: from its first), or since a time, of earlier
+// boots too, without their numbers. It returns the number at which the ring continues, or why the stream ends.
 func (r *reader) replay(ctx context.Context, from uint64) (next uint64, reason string) {
 	if !r.asked {
 		return from, ""

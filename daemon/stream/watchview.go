@@ -23,11 +23,9 @@ const (
 	viewRemovals = 16384            // that are remembered; a reader that is further behind starts again
 )
 
-// view is the live picture, one for all readers: live processes, zombies, recently
-// exited processes, and the ancestors of all these. Each change has a revision and a
-// place in one log. A reader is only a number in it, so it gets everything that changed
-// since its last line. The registry's goroutine never waits for a reader: it does not
-// take the lock.
+// view is the live picture, one for all readers: live and recently exited processes, zombies, and their ancestors. Each
+// change has a revision and a place in one log; a reader is a number in it. The registry's goroutine does not take the
+// lock, so it never waits for a reader.
 type view struct {
 	mu        sync.RWMutex
 	time      uint64 // boottime of the picture

@@ -62,9 +62,8 @@ func ThreadTime() time.Duration {
 	return time.Duration(ts.Nano())
 }
 
-// A look shows what no event reports: births outside of the sessions, what members use, and what
-// was missed. After something happened, LooksAfter periods bring one each, because a new process is
-// looked at several times. Then only each LooksApart-th does, until something happens again.
+// A look shows what no event reports: births outside of the sessions, what members use, and what was missed. After
+// something happened, LooksAfter periods bring one each, then only each LooksApart-th does.
 const (
 	LooksAfter = 4
 	LooksApart = 8

@@ -30,10 +30,8 @@ type family interface {
 // namespace is the whole PID namespace of which we are PID 1.
 type namespace struct{}
 
-// signal is atomic: kill(2) of -1 takes the task list's lock, finds every process of
-// the namespace and of nested ones except the caller, and a fork that it interrupts
-// does not take place (kill_something_info in kernel/signal.c, copy_process in
-// kernel/fork.c).
+// signal is atomic: kill(2) of -1 holds the task list's lock and finds every process of the namespace and of nested
+// ones but the caller; a fork that it interrupts does not take place (copy_process in kernel/fork.c).
 func (namespace) signal(sig unix.Signal) {
 	if os.Getpid() == 1 { // anywhere else it would be the whole host
 		unix.Kill(-1, sig)
@@ -99,12 +97,9 @@ func (w *walk) pass() (found bool) {
 	return found
 }
 
-// below signals the descendants of parent. parentFD holds the parent; -1 for our child,
-// whose PID cannot be reused.
-//
-// A PID that was read may have been reused. So we open a pidfd of each process first,
-// then read its parent, and then check that the parent is still alive: so the parent
-// was the process that we know when it was read.
+// below signals the descendants of parent. parentFD holds the parent; -1 for our child, whose PID cannot be reused.
+// Each pidfd is opened first, then the parent is read, then checked to be alive: a PID that was reused meanwhile has
+// another parent.
 func (w *walk) below(parent uint32, parentFD, depth int) (found bool) {
 	if depth == maxDepth {
 		return false

@@ -10,10 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// job is the command in the foreground of the shell: we stop when it stops, continue it
-// when we are continued, and give it the terminal while we are the shell's foreground
-// job. Everything runs in one goroutine, the only one that reaps: so the command's PID
-// cannot be reused while it is signalled.
+// job is the command in the foreground of the shell: it stops and continues with us, and has the terminal while we are
+// the shell's foreground job. Only its goroutine reaps: the command's PID cannot be reused while it is signalled.
 type job struct {
 	pid    int
 	tty    *terminal
@@ -59,10 +57,8 @@ func (j *job) wait() unix.WaitStatus {
 	return j.status
 }
 
-// settle gives the terminal back to the shell. The shell keeps a job's modes if it
-// exits, and restores its own if a signal killed it. It sees only that we exit, so we
-// decide: after a success the modes stay, as `stty` under run must work; after anything
-// else they are restored.
+// settle gives the terminal back to the shell, which keeps a job's modes if it exits, as we do. After a success the
+// modes stay, as `stty` under run must work; after anything else they are restored.
 func (j *job) settle(failed bool) {
 	had := j.tty != nil && j.tty.given
 	j.tty.take()

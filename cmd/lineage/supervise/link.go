@@ -14,10 +14,8 @@ import (
 	"github.com/lineage-ebpf/lineage/api/display"
 )
 
-// link is our connection to the daemon. The daemon may come and go: nothing depends on
-// it while the command lives, so the link is not checked then. Afterwards a lost daemon
-// is dialled again, and a new one is started only if none comes back. Safe for
-// concurrent use.
+// link is our connection to the daemon, which may come and go while the command lives. Afterwards a lost daemon is
+// dialled again, and a new one is started only if none comes back. Safe for concurrent use.
 type link struct {
 	connect, dial func(context.Context) (api.Client, error)
 	mu            sync.Mutex

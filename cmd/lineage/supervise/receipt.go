@@ -27,10 +27,9 @@ const (
 // receiptWait is how long the reader of a receipt that is a FIFO may take; tests shorten it.
 var receiptWait = 5 * time.Second
 
-// tell prints what was left over, and writes the receipt. It prints nothing if the command left
-// nothing, and with quiet nothing about processes that were ended. hurried: a signal has already
-// asked us to end, and the next one stops the writing. The error says that a receipt was requested
-// and is not written.
+// tell prints what was left over, and writes the receipt. With quiet it says nothing about processes that were ended.
+// hurried: a signal has asked us to end, and the next one stops the writing. The error says that a requested receipt is
+// not written.
 func (r *runner) tell(rep *api.Report, hurried bool, signals <-chan os.Signal) error {
 	if !r.Quiet {
 		r.sayDeath(rep.Root)
@@ -194,10 +193,9 @@ func (r *runner) endedBefore(rep *api.Report) string {
 	}
 }
 
-// others are lines about ports, locks and output that others have now, and about work that was handed
-// to other daemons and that the end did not reach. all: also about ports and locks that are free now, without
-// locks of the root for which no process waits: a program that opens a database has many, and
-// every program that exits releases its locks.
+// others are lines about ports, locks and output that others have now, and about delegated work that the end did not
+// reach. all: also about ports and locks that are free now, but not the root's locks without a waiting process: every
+// program that exits releases its locks.
 func (r *runner) others(rep *api.Report, about string, names *display.Names, all bool) []string {
 	root := 0
 	if r.session != nil && r.session.Root != nil {

@@ -313,10 +313,8 @@ func (r *runner) request(pid int) api.NewSession {
 	return req
 }
 
-// handsOver reports whether the command gets the terminal without asking. If SIGINT is
-// ignored, we are the `&` of a shell without job control, which keeps its terminal. In
-// a pipeline another part may need it (a pager reads keys from it), so the command gets
-// it when it asks.
+// handsOver reports whether the command gets the terminal without asking: not if SIGINT is ignored, as under the `&` of
+// a shell without job control, nor in a pipeline, where a pager may read keys from it.
 func (r *runner) handsOver(inherited ignores) bool {
 	return !inherited.has(unix.SIGINT) && (r.timed == nil ||
 		r.timed.Foreground) && !isPipe(r.Stdin) && !isPipe(r.Stdout)

@@ -60,10 +60,8 @@ type caught struct {
 	to       chan os.Signal
 }
 
-// catchSignals catches our signals until the process exits. It misses the exit of a
-// child that was forked before: see lookAgain. In children a caught signal is at its
-// default again. others are caught in addition to those that run forwards. Signals of stay
-// stay ignored and do not arrive.
+// catchSignals catches our signals, and others, until the process exits; in children they are at their default again.
+// It misses the exit of a child that was forked before: see lookAgain. Signals of stay stay ignored.
 func catchSignals(stay ignores, others ...os.Signal) *caught {
 	c := &caught{
 		children: make(chan os.Signal, 1), // one is enough: it only means "look"
@@ -88,10 +86,8 @@ func (c *caught) lookAgain() {
 	}
 }
 
-// stopLike stops us as the command was stopped, so that the shell that started us sees
-// a stopped job, and returns when we are continued. A stop from the terminal is for the
-// whole job: the rest of a pipeline stops with us. The kernel does not stop an orphaned
-// process group this way, as no shell could continue it; then stopLike returns at once.
+// stopLike stops us as the command was stopped, so that our shell sees a stopped job, and returns when we are continued.
+// A stop from the terminal is for the whole job. The kernel stops no orphaned process group: then it returns at once.
 func stopLike(sig unix.Signal) {
 	// Directed at this thread, the stop takes place before tgkill returns.
 	// Directed at the process, another thread might stop us a little later.

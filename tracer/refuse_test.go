@@ -144,6 +144,16 @@ func sentenced(t *testing.T, tr *tracer.Tracer, id tracer.SessionID) {
 	})
 }
 
+// none fails for each of these that was counted.
+func none(t *testing.T, tr *tracer.Tracer, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		if n := counter(t, tr, name); n != 0 {
+			t.Errorf("%s is %d", name, n)
+		}
+	}
+}
+
 func counter(t *testing.T, tr *tracer.Tracer, name string) uint64 {
 	t.Helper()
 	all, err := tr.Counters()

@@ -33,12 +33,11 @@ func document(dir string) ([]byte, error) {
 		}
 		paths[path].(object)[strings.ToLower(method)] = s.operation(r)
 	}
-	s.of(reflect.TypeFor[api.ErrorDocument]())
-	s.of(reflect.TypeFor[api.Doctor]())
-	s.of(reflect.TypeFor[api.Command]())
-	s.of(reflect.TypeFor[api.CommandReceipt]())
-	s.of(reflect.TypeFor[api.Past]())
-	s.of(reflect.TypeFor[api.DaemonStatus]())
+	for _, v := range []any{
+		api.ErrorDocument{}, api.Doctor{}, api.Command{}, api.CommandReceipt{}, api.Past{}, api.DaemonStatus{},
+	} {
+		s.of(reflect.TypeOf(v))
+	}
 	if len(s.silent) > 0 {
 		return nil, fmt.Errorf("no comment says what these are: %s", strings.Join(s.silent, ", "))
 	}

@@ -64,8 +64,14 @@ func start(t *testing.T) *fleet {
 	var config, known strings.Builder
 	add := func(name string, settings ...string) {
 		_, port, _ := strings.Cut(stage.FreeAddr(t), ":")
-		fmt.Fprintf(&config, "Host %s\n HostName 127.0.0.1\n Port %s\n User root\n IdentityFile %s\n"+
-			" IdentitiesOnly yes\n UserKnownHostsFile %s\n", name, port, f.path("user"), f.path("known"))
+		fmt.Fprintf(
+			&config,
+			"Host %s\n HostName 127.0.0.1\n Port %s\n User root\n IdentityFile %s\n IdentitiesOnly yes\n UserKnownHostsFile %s\n",
+			name,
+			port,
+			f.path("user"),
+			f.path("known"),
+		)
 		fmt.Fprintf(&known, "[127.0.0.1]:%s %s", port, host)
 		if settings != nil {
 			f.sshd(name, port, settings)

@@ -13,8 +13,7 @@ import (
 	"time"
 )
 
-// builds compares two builds of lineage, which run at once. Each measurement of one is followed by one of the
-// other, and they take turns in being first: other load on the host affects both.
+// builds compares two builds of lineage, which run at once and take turns in being first: other load affects both.
 type builds struct {
 	ctx    context.Context
 	paths  [2]string // old, new
@@ -204,7 +203,8 @@ func (b *builds) print() error {
 		v := slices.Sorted(slices.Values(b.ratio[what]))
 		n := float64(len(v))
 		low := max(0, int((n-1.96*math.Sqrt(n))/2))
-		fmt.Fprintf(t, "%s\t%d\t%.3f\t%.3f to %.3f\t%s\n", what, len(v), quantile(v, 0.5), v[low], v[len(v)-1-low], plain(quantile(b.latest[what], 0.5)))
+		fmt.Fprintf(t, "%s\t%d\t%.3f\t%.3f to %.3f\t%s\n", what, len(v), quantile(v, 0.5), v[low], v[len(v)-1-low],
+			plain(quantile(b.latest[what], 0.5)))
 	}
 	return t.Flush()
 }

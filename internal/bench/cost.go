@@ -15,8 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cost runs builds as they are, as sessions, and beside bpftrace's execsnoop. go build begins without a cache;
-// npm ci has all packages in its own.
+// cost runs builds as they are, as sessions, and beside bpftrace's execsnoop: go build without a cache, npm ci with one.
 func cost(ctx context.Context, r *report, _ *kernel) error {
 	dir, err := os.MkdirTemp("", "lngtest-bench-")
 	if err != nil {

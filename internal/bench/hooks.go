@@ -58,8 +58,7 @@ func pulses(ctx context.Context, k *kernel, each int, do func(teams map[string][
 	return do(teams)
 }
 
-// hooks: two processes exec a program, with and without a pause, and the kernel counts the time of each
-// BPF program. Outsiders and members take turns.
+// hooks: two processes exec a program, with and without a pause; outsiders and members take turns.
 func hooks(ctx context.Context, r *report, k *kernel) error {
 	return pulses(ctx, k, 2, func(teams map[string][]*worker) error {
 		for range 10 {

@@ -46,8 +46,7 @@ func counting(numbers *ebpf.Map, event int) asm.Instructions {
 	}
 }
 
-// A kernel is a kernel side of our own, with a reader of its events, BPF statistics, and an
-// empty program on each tracepoint: its time is the statistics' own cost.
+// A kernel is a kernel side of our own with BPF statistics, whose own cost an empty program on each tracepoint shows.
 type kernel struct {
 	*tracer.Tracer
 	read    chan error

@@ -15,8 +15,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// ended starts a process with n-1 children, in a cgroup or without, and samples the time from the end's call to the
-// end of file on the pipe that all of them hold.
+// ended samples the time from the call of end for n processes to the end of file on the pipe that all of them hold.
 func ended(ctx context.Context, r *report, name string, n, cgroup int, made func(*worker) error, end func() error) (took time.Duration, err error) {
 	w, err := start(ctx, cgroup, "crowd")
 	if err != nil {

@@ -55,7 +55,6 @@ func fieldOf(path, name string) string {
 }
 
 // sample writes one measurement of n repetitions, as one line of Go's benchmark format.
-// Names that are compared with each other are written in turn.
 func (r *report) sample(name string, n uint64, value float64, unit string) {
 	fmt.Fprintf(r.out, "Benchmark%s %d %.6g %s\n", name, n, value, unit)
 	name += " " + unit

@@ -24,8 +24,7 @@ type worker struct {
 	out *bufio.Reader
 }
 
-// start starts a test program and waits until it has started all that it should. It
-// runs in a cgroup if the descriptor of a cgroup's directory is given.
+// start starts a test program, in a cgroup if it has its directory's descriptor, and waits until all is started.
 func start(ctx context.Context, cgroup int, name string, args ...string) (*worker, error) {
 	w := &worker{cmd: exec.CommandContext(ctx, program(name), args...)}
 	w.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGKILL}
@@ -67,8 +66,7 @@ func (w *worker) gone() error {
 	return err
 }
 
-// reap waits for all of them that are dead. This process is the orphans' subreaper,
-// because the host's init may be slow, and zombies count where tasks are visited.
+// reap waits for all of them that are dead, as the orphans' subreaper: zombies count where tasks are visited.
 func (w *worker) reap() {
 	_ = w.cmd.Wait() // it was killed, or printed what it should
 	for {

@@ -88,8 +88,9 @@ func container(ctx context.Context, runtime cri.RuntimeServiceClient, args []str
 	made, err := runtime.CreateContainer(ctx, &cri.CreateContainerRequest{PodSandboxId: args[0], SandboxConfig: config, Config: &cri.ContainerConfig{
 		Metadata: &cri.ContainerMetadata{Name: args[1]}, Image: &cri.ImageSpec{Image: args[2]},
 		Mounts: []*cri.Mount{{HostPath: args[3], ContainerPath: args[3]}}, Command: args[4:],
-		Envs:  []*cri.KeyValue{{Key: "LINEAGE_EXEC", Value: []byte("end")}},
-		Linux: &cri.LinuxContainerConfig{SecurityContext: &cri.LinuxContainerSecurityContext{NamespaceOptions: config.Linux.SecurityContext.NamespaceOptions}},
+		Envs: []*cri.KeyValue{{Key: "LINEAGE_EXEC", Value: []byte("end")}},
+		Linux: &cri.LinuxContainerConfig{SecurityContext: &cri.LinuxContainerSecurityContext{
+			NamespaceOptions: config.Linux.SecurityContext.NamespaceOptions}},
 	}})
 	if err != nil {
 		return err

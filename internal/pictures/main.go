@@ -24,8 +24,7 @@ const (
 	fontSize, baseline, margin = 14, 12, 12
 )
 
-// phrase is text without a second blank in a row. Browsers draw several blanks as one, unless
-// each <text> has xml:space, and columns must not depend on the width of a viewer's letters.
+// phrase is text without a second blank in a row, which browsers draw as one unless each <text> has xml:space.
 var phrase = regexp.MustCompile(`\S+( \S+)*`)
 
 func main() {

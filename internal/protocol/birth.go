@@ -5,13 +5,13 @@ import (
 	"math/bits"
 )
 
-// fork lists a child, unless SIGKILL is pending (copy_process looks under its task list lock). An
-// outsider's child is never in a session, so it runs at once.
+// fork lists a child, unless SIGKILL is pending (copy_process). An outsider's child runs at once.
 func (x *run) fork(creator, pid uint8) {
 	s := x.s
 	t := s.w.born
 	s.w.born++
-	s.tasks[t] = task{stage: listed, pid: pid, creator: creator, agent: s.tasks[creator].agent, plain: s.tasks[creator].plain, defiant: s.tasks[creator].defiant}
+	by := &s.tasks[creator]
+	s.tasks[t] = task{stage: listed, pid: pid, creator: creator, agent: by.agent, plain: by.plain, defiant: by.defiant}
 	s.may[t], s.must[t] = s.may[creator], s.must[creator]
 	if creator == 0 {
 		s.tasks[t].stage = running

@@ -5,15 +5,14 @@ import (
 	"slices"
 )
 
-// Host is the machine run to quiet after each request: what the steps come to if nothing intervenes. It is the
-// reference for what has no steps, as a kernel that is made for tests. Its guarantee level is 4.
+// Host is the machine at level 4, run to quiet after each request: the reference for what has no steps, as a kernel that
+// is made for tests.
 type Host struct {
 	m     Config
 	s, to *State
 }
 
-// NewHost is a host with init, and room for that many processes and sessions, those that could not be opened with
-// them. depth is how deep sessions may be nested, 0: any.
+// NewHost is a host with init, and room for that many processes and sessions, nested up to depth, 0: any.
 func NewHost(processes, sessions, depth int) *Host {
 	h := &Host{m: Config{
 		Level: 4, Second: true, Tasks: processes, PIDs: processes, Sessions: sessions, Entries: processes, Depth: depth, Agents: true,
@@ -42,9 +41,8 @@ type Session struct {
 	Nested                       int
 }
 
-// Do takes an action, named as in counterexamples, and returns what it broke. Its argument is a process or
-// a session; of "outsider" and "fork", the creator. "missed fork" is a fork of which no program runs. False: it
-// cannot be taken now.
+// Do takes an action, named as in counterexamples, of a process, a session or a creator, and returns what it broke. Of
+// "missed fork" no program runs. False: it cannot be taken now.
 func (h *Host) Do(name string, arg int) (bad string, ok bool) {
 	missed := name == "missed fork"
 	if missed {

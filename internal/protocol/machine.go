@@ -275,8 +275,7 @@ func (m *Config) ofDaemon(s *State, try func(Move)) {
 	}
 }
 
-// mustLook is whether the daemon's census finds a difference: a session without its root, which
-// nobody has begun to end, or a member that has to be ended still (enforcer, daemon/registry).
+// mustLook is whether the daemon's census finds a session without its root, or a member that has to be ended still.
 func (m *Config) mustLook(s *State) bool {
 	k := &s.sides[s.w.ours]
 	for id := range k.sessions {
@@ -290,7 +289,8 @@ func (m *Config) mustLook(s *State) bool {
 	}
 	for i := range k.entries {
 		e := &k.entries[i]
-		if t := &s.tasks[e.start]; e.linked && e.start > 0 && e.flags&flagProtected == 0 && t.alive() && !t.killed && s.condemned(k, e.session) {
+		if t := &s.tasks[e.start]; e.linked && e.start > 0 && e.flags&flagProtected == 0 && t.alive() &&
+			!t.killed && s.condemned(k, e.session) {
 			return true
 		}
 	}

@@ -130,7 +130,8 @@ func (x *run) openRecord() {
 	s.w.opened++
 	id := s.w.opened
 	c.session = id
-	k.sessions[id] = session{present: true, parent: parent, root: c.child, owner: c.owner, state: active, flags: c.flags, created: s.w.born}
+	k.sessions[id] = session{present: true, parent: parent, root: c.child, owner: c.owner,
+		state: active, flags: c.flags, created: s.w.born}
 	s.truths[id] = truth{root: c.child, owner: c.owner, outlasts: c.flags&sessionOutlasts != 0, kept: c.flags&sessionKept != 0}
 	s.mayJoin(c.child, id, c.flags&(sessionAgent|sessionKept) != 0)
 	switch {

@@ -7,9 +7,8 @@ import (
 
 const none = 0 // no entry: an element's number begins at 1
 
-// State is the host and all kernel sides at one moment. A task, a session and an entry are numbers; a task's number
-// is also its start time, so it is never used again, unlike its PID. Task 0 is init: it never dies, is not a
-// member, and forks outsiders.
+// State is the host and all kernel sides at one moment. A task, a session and an entry are numbers; a task's is also
+// its start time. Task 0 is init: it never dies, is no member, and forks outsiders.
 type State struct {
 	mem []byte // all that follows, without padding: what a search copies, compares and hashes
 	// By the promises alone, for each task, bits of sessions: those that it may be a member of, and must.
@@ -316,5 +315,7 @@ const (
 
 func (a action) String() string {
 	return [...]string{"fork", "outsider", "exec", "exit", "reap", "free", "die", "dump", "create", "end", "end with grace",
-		"keep", "dissolve", "settle", "release", "reconcile", "protect", "adopt", "follow", "defy", "exec plain", "exec other", "take over", "halt", "pause", "resume", "job control stops", "SIGCONT to", "SIGSTOP stops", "strikes", "skip", "lose", "hear", "look", "pass", "later has come", "deadline", "step"}[a]
+		"keep", "dissolve", "settle", "release", "reconcile", "protect", "adopt", "follow", "defy", "exec plain",
+		"exec other", "take over", "halt", "pause", "resume", "job control stops", "SIGCONT to", "SIGSTOP stops", "strikes",
+		"skip", "lose", "hear", "look", "pass", "later has come", "deadline", "step"}[a]
 }

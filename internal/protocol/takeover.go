@@ -111,7 +111,8 @@ func (x *run) carryInsert() {
 	c, s := x.c, x.s
 	t := c.to
 	e := s.sides[0].entries[c.from]
-	switch placed, again := x.place(entry{pid: s.tasks[t].pid, start: t, session: c.session, creator: e.creator, since: cmp.Or(e.since, s.w.born), flags: c.flags}); {
+	switch placed, again := x.place(entry{pid: s.tasks[t].pid, start: t, session: c.session, creator: e.creator,
+		since: cmp.Or(e.since, s.w.born), flags: c.flags}); {
 	case again:
 	case placed:
 		c.at = c.ret

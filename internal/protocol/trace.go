@@ -29,8 +29,8 @@ const (
 	SeenTurn
 )
 
-// Slice is all that was reported of one session, until its dead are reaped, at level 4 or 2. The steps of a CPU are in
-// their order. That of two CPUs is not known: one may be stopped between a look at the clock and a step.
+// Slice is all that was reported of one session, until its dead are reaped, at level 4 or 2. Only the steps of one CPU
+// are in their order.
 type Slice struct {
 	Level     int
 	Processes int
@@ -46,9 +46,8 @@ type match struct {
 	said status // the last state that was reported
 }
 
-// Explain searches, depth first, for a run of the machine that has the visible steps in an order that each CPU's order
-// allows. visited more than most: it has given up. A task has its process's number, so that orders that come to the same
-// are one state.
+// Explain searches, depth first, for a run of the machine with the visible steps in an order that each CPU's order
+// allows. visited more than most: it has given up. A task has its process's number.
 func (l *Slice) Explain(most int) (legal bool, visited int) {
 	m := &Config{Level: l.Level, Tasks: l.Processes, PIDs: l.Processes, Sessions: 1, Entries: l.Processes, Members: 1}
 	var cpus [][]Seen
@@ -100,9 +99,8 @@ func (p *match) key() uint64 {
 }
 
 // advance takes the steps that one visible step stands for. False: it cannot be, or the machine does not agree.
-//
-// A hook touches its own task alone until it looks for what is due, but for a birth's last look at the states. A pass only
-// adds signals, and so fewer births: it ends as late as it can, before the next step of its task.
+// A hook touches its own task alone until it looks for what is due. A pass only adds signals: it ends as late as it can,
+// before the next step of its task.
 func (p *match) advance(x *run, e *Seen) bool {
 	if e.Kind == SeenTurn {
 		return p.turn(x, status(e.State))
@@ -114,7 +112,8 @@ func (p *match) advance(x *run, e *Seen) bool {
 	finish(x, t)
 	is := &s.tasks[t]
 	switch {
-	case e.Kind == SeenBirth && is.stage == running && !is.killed && s.tasks[e.Process].stage == unborn && int(p.name[t]) == e.Name && p.free(x, uint8(e.PID)):
+	case e.Kind == SeenBirth && is.stage == running && !is.killed && s.tasks[e.Process].stage == unborn &&
+		int(p.name[t]) == e.Name && p.free(x, uint8(e.PID)):
 		born := s.w.born
 		s.w.born, p.name[e.Process] = uint8(e.Process), byte(e.Name)
 		x.take(Move{fork, t, uint8(e.PID)})

@@ -84,7 +84,8 @@ type file struct {
 func writeTar(w io.Writer, at time.Time, files ...file) error {
 	t := tar.NewWriter(w)
 	for _, f := range files {
-		if err := t.WriteHeader(&tar.Header{Name: f.name, Mode: f.mode, Size: int64(len(f.content)), ModTime: at, Format: tar.FormatUSTAR}); err != nil {
+		if err := t.WriteHeader(&tar.Header{Name: f.name, Mode: f.mode, Size: int64(len(f.content)), ModTime: at,
+			Format: tar.FormatUSTAR}); err != nil {
 			return err
 		}
 		if _, err := t.Write(f.content); err != nil {

@@ -34,8 +34,8 @@ type fingerprint struct {
 // dual is the licence of libcap.
 const dual = "BSD-3-Clause OR GPL-2.0-only"
 
-// fingerprints are phrases that only a text of that licence has, with blanks normalised. A
-// text may have several licences. A phrase that other licences also contain comes after them.
+// fingerprints are phrases that only a text of that licence has, with blanks normalised. Those that other licences also
+// contain come after them.
 var fingerprints = []fingerprint{
 	{"Apache-2.0", "Apache License Version 2.0, January 2004", nil},
 	{"Apache-2.0", "covered by two different licenses: MIT and Apache", nil},
@@ -58,8 +58,7 @@ var texts = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|sqlite-license)(
 // notLinked are licences of what a module has apart from its code: a logo.
 var notLinked = regexp.MustCompile(`(?i)logo`)
 
-// modules are the modules that programs were linked from, with their licences. It fails
-// if a module has no licence, or one that is not known or not allowed.
+// modules are those that programs were linked from. It fails if one has no licence that is known and allowed.
 func modules(binaries ...string) ([]linked, error) {
 	var all []linked
 	var toolchain string

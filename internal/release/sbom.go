@@ -15,8 +15,7 @@ import (
 // ownLicense is the licence of the program: of its Go code, and of the BPF objects in it.
 const ownLicense = "Apache-2.0 AND (GPL-2.0-only OR BSD-2-Clause)"
 
-// writeSBOM lists what is in a program, as CycloneDX 1.5. It has neither a serial number nor the time of the
-// build: the same program has the same list.
+// writeSBOM lists what is in a program, as CycloneDX 1.5, without a serial number: the same program has the same list.
 func writeSBOM(w io.Writer, version, epoch, binary string) error {
 	at, program, err := built(epoch, binary)
 	if err != nil {
@@ -34,7 +33,8 @@ func writeSBOM(w io.Writer, version, epoch, binary string) error {
 			version = strings.TrimPrefix(version, "go")
 		}
 		purl := "pkg:golang/" + m.Path + "@" + version
-		components = append(components, object{"bom-ref": purl, "type": "library", "name": m.Path, "version": version, "licenses": licensed(m.id()), "purl": purl})
+		components = append(components, object{"bom-ref": purl, "type": "library", "name": m.Path, "version": version,
+			"licenses": licensed(m.id()), "purl": purl})
 	}
 	bom := object{"bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1, "components": components, "metadata": object{
 		"timestamp": at.Format(time.RFC3339),

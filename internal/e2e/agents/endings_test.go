@@ -47,7 +47,7 @@ func (x *trial) leave(s *stage.Terminal) string {
 		s.Type(x.agent.quit)
 		key = "Enter"
 	}
-	return strings.Join(strings.Fields(s.Insist("end of the agent", gone, key)), " ")
+	return strings.Join(strings.Fields(s.See("end of the agent", gone, key)), " ")
 }
 
 func (x *trial) murder(s *stage.Terminal) {
@@ -67,7 +67,7 @@ func (x *trial) works(name string, interrupted bool) *stage.Terminal {
 		}
 		s.See("end of the call", func(s string) bool { return len(x.running("sleep 300")) == 0 || strings.Contains(s, "nterrupted") })
 		s.Type("go on")
-		s.Insist("second turn", func(string) bool { return len(x.running("server.js two")) == 1 }, "Enter")
+		s.See("second turn", func(string) bool { return len(x.running("server.js two")) == 1 }, "Enter")
 	}
 	x.m.Line("up", n+2)
 	s.See("answer", func(s string) bool { return strings.Contains(s, "all done") })

@@ -47,9 +47,8 @@ func NewCgroup(t *testing.T) *Cgroup {
 	return g
 }
 
-// guard starts a shell that kills what is in the cgroup once the test is over, even if the
-// test binary dies. It removes the cgroup and those of version 1 with the same name, which
-// dockerd makes and leaves if they are busy for a moment.
+// guard starts a shell that kills what is in the cgroup after the test, even if the test binary dies, and removes the
+// cgroup, and those of version 1 that dockerd made with its name.
 func (g *Cgroup) guard() {
 	g.T.Helper()
 	const script = `read -r line

@@ -14,8 +14,7 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
-// Containerd is the test's own containerd, without docker. Its client is ctr, Image what a pod begins with, and
-// Group the cgroup that containers are to be put below.
+// Containerd is the test's own containerd. Image is what a pod begins with, Group the cgroup of containers.
 type Containerd struct {
 	engine
 	Socket, Image, Group string

@@ -38,7 +38,8 @@ func (i *Instance) Docker(within ...string) *Docker {
 	socket := "unix://" + filepath.Join(i.Dir, "docker.sock")
 	d := &Docker{engine{i, []string{client, "-H", socket}}}
 	containers := NewCgroup(i.T)
-	d.serve("info", d.stop, append(within, "dockerd", "--iptables=false", "--ip-forward=false", "--bridge=none", "--add-runtime", "crun=/usr/bin/crun", "-H", socket,
+	d.serve("info", d.stop, append(within, "dockerd", "--iptables=false", "--ip-forward=false", "--bridge=none",
+		"--add-runtime", "crun=/usr/bin/crun", "-H", socket,
 		"--data-root", filepath.Join(i.Dir, "docker"), "--exec-root", filepath.Join(i.Dir, "exec"),
 		"--pidfile", filepath.Join(i.Dir, "docker.pid"), "--storage-driver", "vfs", "--cgroup-parent", "/"+filepath.Base(containers.Dir))...)
 	return d

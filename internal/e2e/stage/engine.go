@@ -20,8 +20,8 @@ type engine struct {
 	Client []string
 }
 
-// serve starts the engine and waits until its client gets an answer. At the test's end stop ends the containers, then
-// the engine ends, even if the test binary dies, and what they leave is unmounted.
+// serve starts the engine and waits until its client gets an answer. After the test stop ends the containers, then the
+// engine ends, and what they leave is unmounted.
 func (e *engine) serve(answers string, stop func(), command ...string) {
 	e.i.T.Helper()
 	command = NewCgroup(e.i.T).Wrap(command...)

@@ -21,9 +21,8 @@ import (
 // Patience is that of all tests.
 var Patience = require.Patience
 
-// A Marker is a FIFO that every process of one workload holds for writing. The
-// kernel counts the writers, so its end of file is exact where a scan of /proc
-// is not; the scan only names them.
+// A Marker is a FIFO that every process of one workload holds for writing. The kernel counts the writers: its end of
+// file is exact; a scan of /proc only names them.
 type Marker struct {
 	T    *testing.T
 	Path string
@@ -146,8 +145,7 @@ func (m *Marker) MustBeGone() {
 	}
 }
 
-// Holders are the processes that hold the marker for writing, by a scan of every
-// thread's files: a process whose leader has exited shows none in /proc/PID/fd.
+// Holders are the processes that hold the marker, by every thread's files: an exited leader shows none.
 func (m *Marker) Holders() []int {
 	var pids []int
 	dirs, _ := filepath.Glob("/proc/[0-9]*")

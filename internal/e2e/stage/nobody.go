@@ -18,8 +18,7 @@ const (
 	Group  = 65531
 )
 
-// StartNobody runs lineage as a caller without rights, from a place that this user can
-// reach: the checkout may be in a home that is closed to others.
+// StartNobody runs lineage as a caller without rights, from a place that this user can reach.
 func (i *Instance) StartNobody(env []string, args ...string) *Process {
 	i.T.Helper()
 	return i.startAs(Nobody, env, args)

@@ -22,8 +22,7 @@ var Lineage, programs string
 // top is the top of the checkout.
 var top string
 
-// OnlyFrom ends a test binary that was not started by its make target, with one line
-// and exit code 0: the tests need root and what make builds, or take minutes.
+// OnlyFrom ends a test binary that its make target did not start, with one line and exit code 0.
 func OnlyFrom(target string) {
 	if os.Getenv("LNGTEST") == "" {
 		fmt.Printf("skipped: LNGTEST is not set; run make %s\n", target)

@@ -11,8 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PrivateRun and PrivateSpools give servers an empty /run, and at(1) and cron empty
-// directories, in place of the host's: this is the test's own mount namespace.
+// PrivateRun and PrivateSpools give servers an empty /run, and at(1) and cron empty directories.
 var (
 	PrivateRun    = sync.OnceValue(func() error { return hide("/run") })
 	PrivateSpools = sync.OnceValue(mountSpools)

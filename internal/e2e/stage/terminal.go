@@ -81,15 +81,8 @@ func (t *Terminal) Screen() string {
 	return t.do("capture-pane", "-p")
 }
 
-// See waits until the screen is right, and returns it.
-func (t *Terminal) See(what string, right func(screen string) bool) string {
-	t.T.Helper()
-	return t.Insist(what, right)
-}
-
-// Insist presses keys repeatedly until the screen is right: a dialog ignores keys at
-// first.
-func (t *Terminal) Insist(what string, right func(screen string) bool, keys ...string) string {
+// See presses keys, if any, until the screen is right, and returns it: a dialog ignores keys at first.
+func (t *Terminal) See(what string, right func(screen string) bool, keys ...string) string {
 	t.T.Helper()
 	for deadline := time.Now().Add(Patience); ; <-time.After(20 * time.Millisecond) {
 		screen := t.Screen()

@@ -8,9 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Urgent calls start, whose processes run as real-time processes: those that give up after
-// some milliseconds get a CPU in time, whatever else the machine does. Where the kernel
-// refuses it they run as usual.
+// Urgent calls start, whose processes run as real-time processes, if the kernel allows it: those that give up after some
+// milliseconds get a CPU in time.
 func Urgent(start func()) {
 	runtime.LockOSThread() // children inherit the policy of the thread that starts them
 	defer runtime.UnlockOSThread()

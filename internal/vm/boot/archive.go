@@ -8,8 +8,7 @@ import (
 	"path"
 )
 
-// An archive writes the newc format of cpio, which the kernel unpacks into its initial
-// root. A directory is written once, before the first file in it.
+// An archive writes the newc format of cpio. A directory is written once, before the first file in it.
 type archive struct {
 	w    io.Writer
 	ino  int

@@ -28,9 +28,8 @@ type Image struct {
 var tools = strings.Fields("sh bash cat chmod cp cut date dd echo env false getent grep head id kill ln ls mkdir mkfifo mount mv " +
 	"nohup nsenter pkill ps rm sed seq setpriv setsid sleep sort stat tail test timeout touch tr true umount uname unshare wc")
 
-// NewImage begins an image with the init program, vminit, from the folder bin, the
-// tools of this system and the user database that they read. For a guest of another
-// architecture bin has a busybox instead.
+// NewImage begins an image with vminit from the folder bin, and the tools of this system, or bin's busybox for another
+// architecture.
 func NewImage(bin string) *Image {
 	i := &Image{bin: bin, added: map[string]bool{}}
 	i.archive = *newArchive(&i.data)
@@ -96,9 +95,7 @@ func (i *Image) Tree(name, host string) {
 	}
 }
 
-// Checkout adds what the tests need of the checkout to the image: what is
-// built, and the test data of the packages in dirs. Each of dirs is a directory in the
-// guest too.
+// Checkout adds what is built, and dirs of the checkout with their test data.
 func (i *Image) Checkout(dirs ...string) {
 	for _, program := range []string{"lineage", "lineage-mcp", "lineage-export", "lineage-link"} {
 		i.File(filepath.Join(guest.Root, "bin", program), filepath.Join(i.bin, program))

@@ -41,9 +41,8 @@ type Result struct {
 // attaches but never runs.
 const LSM = "lsm=landlock,lockdown,yama,integrity,apparmor,bpf"
 
-// commandLine shows warnings on the console, and makes a panic power the machine off. If an emulated CPU is
-// slow, that is not a stall. On a busy host the TSC's calibration, and so the guest's clock, is wrong by
-// factors: the HPET needs none.
+// commandLine shows warnings on the console, and powers the machine off at a panic. A slow emulated CPU is no stall. On
+// a busy host the TSC's calibration is wrong by factors: the HPET needs none.
 const commandLine = "loglevel=5 panic=-1 oops=panic rcupdate.rcu_cpu_stall_timeout=300 watchdog_thresh=60 "
 
 // board is how a machine of an architecture is emulated. The first serial port is the

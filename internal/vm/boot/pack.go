@@ -10,8 +10,7 @@ import (
 	"path/filepath"
 )
 
-// Pack makes an initramfs from directories, later ones over earlier ones: files, their
-// permissions, and symbolic links. Everything belongs to root.
+// Pack makes an initramfs from directories, later ones over earlier ones. Everything belongs to root.
 func Pack(dirs ...string) ([]byte, error) {
 	var b bytes.Buffer
 	a := newArchive(&b)

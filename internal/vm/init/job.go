@@ -35,9 +35,8 @@ func runJob(out *os.File, job *guest.Job) {
 	fmt.Fprint(out, "\n"+guest.End(job.Name, code, time.Since(began)))
 }
 
-// startAndWait returns the exit code of the job: 128 + signal, 124 if it ran out of
-// time, 126 if it could not be started; and the processes that it left. The job writes
-// to a pipe, as under go test: the port is a terminal.
+// startAndWait returns the exit code of the job (126: it could not be started), and the processes that it left. The job
+// writes to a pipe, as under go test: the port is a terminal.
 func startAndWait(out *os.File, job *guest.Job) (code int, left []string, err error) {
 	spec, err := json.Marshal(job)
 	if err != nil {

@@ -155,7 +155,8 @@ var (
 	races      = escapes.named("races").tests("TestEscapes").with("LNGTEST_ROWS=11,14,20,21,22,38", "LNGTEST_ROUNDS=3")
 	storms     = tracer.named("storms").tests("TestCountsDoNotDrift").with("LNGTEST_ROUNDS=60")
 	mixed      = tracer.named("mixed").tests("TestEverythingAtOnce", "TestTakeOverInStorm", "TestAdoptWhileForking").with("LNGTEST_ROUNDS=10")
-	refusers   = tracer.named("refusers").tests("TestRefuser", "TestForkOfTheCondemned", "TestSelfProtect.*", "TestGuard.*", "TestCrossing.*", "TestPdeathsig", "TestReparent", "TestDeathToldTwice")
+	refusers   = tracer.named("refusers").tests("TestRefuser", "TestForkOfTheCondemned", "TestSelfProtect.*",
+		"TestGuard.*", "TestCrossing.*", "TestPdeathsig", "TestReparent", "TestDeathToldTwice")
 	// Each call of a helper fails in turn; in tracer one of each place does.
 	faults = suite{dir: "tracer", part: "faults", only: "^TestFaults$", except: "/^baseline$", timeout: 2 * time.Hour, env: []string{"LNGTEST_FAULTS=all"}}
 	many   = tracer.named("many members").tests("TestManyMembers").with("LNGTEST_MEMBERS=20000", "LNGTEST_SLOW=30")

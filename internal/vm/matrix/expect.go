@@ -24,8 +24,7 @@ func promised(release string) int {
 	return 2
 }
 
-// excuses are the valid reasons to skip a test, each with the cells that really lack
-// what the test needs. A skip for another reason, or in another cell, is a failure.
+// excuses are the valid reasons to skip a test, each with the cells that really lack what the test needs.
 var excuses = []struct {
 	reason *regexp.Regexp
 	holds  func(c *cell, level int) bool

@@ -10,8 +10,7 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/page"
 )
 
-// keepPages writes the results into the documents, between the lines "<!-- begin NAME
-// -->" and "<!-- end NAME -->", or fails if a document differs from them.
+// keepPages writes the results into the documents, or fails if a document differs from them.
 func keepPages(update bool) error {
 	all, err := loadResults()
 	if err != nil {
@@ -36,7 +35,8 @@ func cellTable(all []*result) string {
 		if r.Level == 0 {
 			level = "refused"
 		}
-		t.Row(r.Cell, r.Release, r.Why, level, fmt.Sprint(passed), fmt.Sprint(skipped), fmt.Sprint(len(r.problems())), r.date(), strings.Join(r.notRun(), ", "))
+		t.Row(r.Cell, r.Release, r.Why, level, fmt.Sprint(passed), fmt.Sprint(skipped),
+			fmt.Sprint(len(r.problems())), r.date(), strings.Join(r.notRun(), ", "))
 	}
 	return t.String()
 }
@@ -96,9 +96,7 @@ var gives = map[int]string{
 	4: "the root's exit ends its session inside the kernel, with the daemon dead or stopped",
 }
 
-// levelTable shows the promised levels, each with the kernels on which it was measured:
-// only those where sessions were ended, too. A level that could be measured but was not
-// is not promised.
+// levelTable shows the promised levels, each with the kernels on which it was measured, and sessions were ended.
 func levelTable(all []*result) string {
 	t := page.NewTable("kernel", "level", "gives", "measured on")
 	for _, p := range []struct {
@@ -120,7 +118,8 @@ func levelTable(all []*result) string {
 			if strings.HasSuffix(r.Release, "-arm64") {
 				release += " (arm64)"
 			}
-			if r.Level == p.level && promised(r.Release) == p.level && r.ran(basics) && len(r.problems()) == 0 && !slices.Contains(on, release) {
+			if r.Level == p.level && promised(r.Release) == p.level && r.ran(basics) &&
+				len(r.problems()) == 0 && !slices.Contains(on, release) {
 				on = append(on, release)
 			}
 		}

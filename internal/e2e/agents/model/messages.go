@@ -45,7 +45,8 @@ func (m *messages) write(w http.ResponseWriter, t Turn) {
 		reason = "tool_use"
 	}
 	usage := map[string]any{"input_tokens": 10, "output_tokens": 10}
-	message := map[string]any{"id": fmt.Sprintf("msg_%d", m.answered()), "type": "message", "role": "assistant", "model": m.Model, "content": []any{}, "usage": usage}
+	message := map[string]any{"id": fmt.Sprintf("msg_%d", m.answered()), "type": "message", "role": "assistant",
+		"model": m.Model, "content": []any{}, "usage": usage}
 	if !m.Stream {
 		message["content"] = []any{map[string]any{"type": "text", "text": t.Text}}
 		message["stop_reason"] = reason

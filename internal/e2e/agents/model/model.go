@@ -34,8 +34,7 @@ func Run(command string) Turn { return Turn{Calls: []Call{{Command: command}}} }
 // Say is a turn without a tool call, after which the agent waits for its user, or exits.
 func Say(text string) Turn { return Turn{Text: text} }
 
-// A Server plays one script to every conversation: the n-th turn answers a request that
-// already contains n answers, so a repeated request gets the same answer again.
+// A Server plays one script to every conversation: the n-th turn answers a request that contains n answers.
 type Server struct {
 	URL    string
 	Trace  io.Writer // where the requests of one conversation are written, if set

@@ -81,6 +81,7 @@ func (r *responses) write(w http.ResponseWriter, t Turn) {
 		}
 		item(call)
 	}
-	response["usage"] = map[string]any{"input_tokens": 10, "input_tokens_details": nil, "output_tokens": 10, "output_tokens_details": nil, "total_tokens": 20}
+	response["usage"] = map[string]any{"input_tokens": 10, "input_tokens_details": nil, "output_tokens": 10,
+		"output_tokens_details": nil, "total_tokens": 20}
 	e.send("response.completed", map[string]any{"response": response})
 }

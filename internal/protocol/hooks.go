@@ -95,6 +95,14 @@ func (x *run) from(phase uint8) {
 	}
 }
 
+func init() {
+	type x = *run
+	tell([]stepRow{
+		{strikeSender, rChild, "reads its own entry, as it sends SIGKILL", x.strikeSender},
+		{strikeReceiver, rChild | rFrom | rMoved | rTook, "looks whether the receiver is spared", x.strikeReceiver},
+	})
+}
+
 // strikeSender is the look at the sender in crosses() of guard.h.
 func (x *run) strikeSender() {
 	c, s, k := x.c, x.s, x.side()

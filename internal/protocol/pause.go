@@ -8,6 +8,19 @@ const (
 	stoppedByOthers
 )
 
+func init() {
+	type x = *run
+	tell([]stepRow{
+		{stopFlag, rRet, "notes that it stops a task", x.stopFlag},
+		{stopSend, rRet, "sends SIGSTOP to a task", x.stopSend},
+		{stopAgain, rRet, "notes it again", x.stopFlag},
+		{stopLook, rRet, "reads the pause again, after SIGSTOP", x.stopLook},
+		{resumeFlag, rRet, "takes the note away", x.resumeFlag},
+		{resumeSend, rRet, "sends SIGCONT to a task", x.resumeSend},
+		{resumeLook, rRet, "reads the pause again, after SIGCONT", x.resumeLook},
+	})
+}
+
 // pauseVerb is pause() and resume() of pause.h: the word of the record. A pass follows.
 func (x *run) pauseVerb(id uint8, on bool) bool {
 	k := x.side()

@@ -142,7 +142,7 @@ var steps [labels]stepRow
 
 func init() {
 	type x = *run
-	for _, row := range []stepRow{
+	tell([]stepRow{
 		{birthCreator, 0, "reads the creator's entry", x.birthCreator},
 		{birthInsert, inBirth, "inserts the child", x.birthInsert},
 		{birthCount, adds | inBirth, "counts the birth", x.birthCount},
@@ -191,13 +191,6 @@ func init() {
 		{passTake, rRet, "takes what is due", x.passTake},
 		{passVisit, rRet, "visits a task", x.passVisit},
 		{storeState, rRet | rSession | rStatus, "stores a state", x.storeState},
-		{stopFlag, rRet, "notes that it stops a task", x.stopFlag},
-		{stopSend, rRet, "sends SIGSTOP to a task", x.stopSend},
-		{stopAgain, rRet, "notes it again", x.stopFlag},
-		{stopLook, rRet, "reads the pause again, after SIGSTOP", x.stopLook},
-		{resumeFlag, rRet, "takes the note away", x.resumeFlag},
-		{resumeSend, rRet, "sends SIGCONT to a task", x.resumeSend},
-		{resumeLook, rRet, "reads the pause again, after SIGCONT", x.resumeLook},
 		{haltMark, 0, "marks the next session for a halt", x.haltMark},
 		{haltFlag, 0, "sets the flag of a halt", x.haltFlag},
 		{haltList, 0, "ends the next session that the halt did not mark", x.haltList},
@@ -235,9 +228,11 @@ func init() {
 		{deadFound, adds | rChild | rTook | rStatus, "counts a dead task", x.deadFound},
 		{takeOverHide, 0, "lets go of the old processes", x.takeOverHide},
 		{takeOverPublish, 0, "publishes its pins, and detaches the old side", x.takeOverPublish},
-		{strikeSender, rChild, "reads its own entry, as it sends SIGKILL", x.strikeSender},
-		{strikeReceiver, rChild | rFrom | rMoved | rTook, "looks whether the receiver is spared", x.strikeReceiver},
-	} {
-		steps[row.at] = row
+	})
+}
+
+func tell(rows []stepRow) {
+	for _, x := range rows {
+		steps[x.at] = x
 	}
 }

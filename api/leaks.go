@@ -179,7 +179,8 @@ func (t *Tree) Equal() (all []Equal) {
 		}
 	}
 	slices.SortFunc(all, func(a, b Equal) int {
-		return cmp.Or(cmp.Compare(b.RSSBytes, a.RSSBytes), cmp.Compare(a.Processes[0].StartNS, b.Processes[0].StartNS))
+		return cmp.Or(cmp.Compare(b.RSSBytes, a.RSSBytes),
+			cmp.Compare(a.Processes[0].StartNS, b.Processes[0].StartNS))
 	})
 	return all
 }

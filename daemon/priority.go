@@ -49,7 +49,8 @@ func favourThreads() (raised bool, err error) {
 			continue // it has at least this already
 		}
 		raised = true
-		if err := unix.Setpriority(unix.PRIO_PROCESS, tid, niceness); err != nil && !errors.Is(err, unix.ESRCH) {
+		if err := unix.Setpriority(unix.PRIO_PROCESS, tid, niceness); err != nil &&
+			!errors.Is(err, unix.ESRCH) {
 			return false, fmt.Errorf("raise the priority: %w", err)
 		}
 	}

@@ -107,7 +107,8 @@ func ThisHost() Host {
 	return h
 }
 
-func serve(ctx context.Context, o Options, ready *system.StartPipe, m *system.Manager, hup <-chan os.Signal) error {
+func serve(ctx context.Context, o Options, ready *system.StartPipe, m *system.Manager,
+	hup <-chan os.Signal) error {
 	if os.Geteuid() != 0 {
 		return tracer.ErrNotRoot
 	}
@@ -203,7 +204,8 @@ func (h Host) Serve(ctx context.Context, o Options, ready *system.StartPipe, log
 
 // prepare makes a service that has read the kernel's state, and its socket, unless it
 // has one.
-func (h Host) prepare(p parts, i system.Instance, o Options, d *system.Listener) (*Service, *system.Listener, error) {
+func (h Host) prepare(p parts, i system.Instance, o Options, d *system.Listener) (*Service,
+	*system.Listener, error) {
 	err := h.outside(p.kernel, i)
 	if err == nil {
 		p.self, err = protect(p.kernel, h.pid())

@@ -21,7 +21,8 @@ const (
 )
 
 func (s Sender) String() string {
-	return [...]string{"", "process", "kernel", "fault", "oom", "timer", "lineage", "cgroup_kill", "parent", "tracer",
+	return [...]string{"", "process", "kernel", "fault", "oom", "timer", "lineage",
+		"cgroup_kill", "parent", "tracer",
 		"pid_namespace", "limit", "io"}[min(s, ByIO)]
 }
 

@@ -63,7 +63,8 @@ func (t *Tracer) Adopt(id SessionID, uid uint32) (int, error) {
 func (t *Tracer) Follow(from, id SessionID) (int, error) {
 	t.verbs.Lock()
 	defer t.verbs.Unlock()
-	n, err := t.untilSettled(bpf.LineageProgVerbFollow, bpf.LineageVerbArgs{Session: uint64(id), From: uint64(from)})
+	n, err := t.untilSettled(bpf.LineageProgVerbFollow,
+		bpf.LineageVerbArgs{Session: uint64(id), From: uint64(from)})
 	if err != nil {
 		return n, fmt.Errorf("move from session %v to %v: %w", from, id, err)
 	}

@@ -139,7 +139,8 @@ func Probe(dir, run string) Report {
 		refuser.String(),
 	)
 	optional("self_protect", k.selfProtectable(), "members that are root may signal and trace the daemon")
-	optional("fentry programs", k.fentry("kill_orphaned_pgrp"), "new parents come from snapshots, not from events")
+	optional("fentry programs", k.fentry("kill_orphaned_pgrp"),
+		"new parents come from snapshots, not from events")
 	optional("initial time namespace", checkTimeNamespace(), "the times that a daemon here reports are wrong")
 	return r
 }
@@ -179,7 +180,8 @@ func probeKernel() (*kernel, error) {
 	if err := k.lacks("bpf_prog_test_run_raw_tp", MinKernel+"+"); err != nil {
 		return nil, ErrKernelTooOld.with(KernelRelease() + " has no " + err.Error())
 	}
-	for _, name := range []string{"bpf_rcu_read_lock", "bpf_task_acquire", "bpf_task_from_pid", "bpf_iter_task_new"} {
+	for _, name := range []string{"bpf_rcu_read_lock", "bpf_task_acquire",
+		"bpf_task_from_pid", "bpf_iter_task_new"} {
 		if k.tasks == nil {
 			k.tasks = k.lacks(name, "6.7+")
 		}

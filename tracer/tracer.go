@@ -70,7 +70,8 @@ func Open(o Options) (*Tracer, error) {
 	}
 	o.RingSize = cmp.Or(o.RingSize, DefaultRingSize)
 	if o.RingSize < os.Getpagesize() || o.RingSize&(o.RingSize-1) != 0 {
-		return nil, fmt.Errorf("ring size %d: must be a power of two, at least %d", o.RingSize, os.Getpagesize())
+		return nil, fmt.Errorf("ring size %d: must be a power of two, at least %d",
+			o.RingSize, os.Getpagesize())
 	}
 	k, err := probeKernel()
 	if err != nil {
@@ -172,7 +173,8 @@ func (t *Tracer) openOrLoad(k *kernel, ringSize int) error {
 // Features returns what this tracer can use.
 func (t *Tracer) Features() Features {
 	f := t.features
-	f.SecondWriters = t.programs[bpf.LineageProgAttachBirth] != nil && t.programs[bpf.LineageProgNotifyDeath] != nil
+	f.SecondWriters = t.programs[bpf.LineageProgAttachBirth] != nil &&
+		t.programs[bpf.LineageProgNotifyDeath] != nil
 	return f
 }
 

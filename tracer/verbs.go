@@ -140,7 +140,8 @@ func (s *SessionSpec) terms() (bpf.LineageVerbArgs, error) {
 		Idle:         uint64(s.Idle),
 		Rule:         s.Rule,
 		Flags: flag[uint32](s.KeepOnRootExit, sessionKeepOnRootExit) |
-			flag[uint32](s.Protection.Spare != SpareNone, sessionSpares) | flag[uint32](s.Protection.Spare == SpareRefuse, sessionRefuses),
+			flag[uint32](s.Protection.Spare != SpareNone,
+				sessionSpares) | flag[uint32](s.Protection.Spare == SpareRefuse, sessionRefuses),
 	}
 	name := s.name()
 	if n := copy(args.Name[:], name); n != len(name) {

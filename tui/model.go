@@ -63,7 +63,8 @@ type message struct {
 }
 
 func newModel(ctx context.Context, o Options) *model {
-	m := &model{ctx: ctx, opts: o, keys: ink.NewKeys(), view: picture.NewView(picture.New()), scroll: viewport.New()}
+	m := &model{ctx: ctx, opts: o, keys: ink.NewKeys(), view: picture.NewView(picture.New()),
+		scroll: viewport.New()}
 	m.feed = picture.NewFeed(func(ctx context.Context) (picture.Watcher, error) { return o.Connect(ctx) })
 	if f, err := m.filter(o.Filter); err == nil {
 		m.view.SetFilter(f)

@@ -12,7 +12,8 @@ func Delegated(b *api.Delegated, session string) string {
 	s := "delegated, unattributed"
 	switch {
 	case b.Process != nil:
-		s = InContainer(fmt.Sprintf("delegated: %d %s", b.Process.PID, Text(b.Process.Comm)), b.Process.Container)
+		s = InContainer(fmt.Sprintf("delegated: %d %s", b.Process.PID, Text(b.Process.Comm)),
+			b.Process.Container)
 		if e := b.Evidence; e != nil {
 			s += fmt.Sprintf(", %s(%s), %s", Text(e.Kind), Text(e.Source), Text(e.Confidence))
 		}

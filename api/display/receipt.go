@@ -99,7 +99,8 @@ func verdict(r *api.Report) (verdict, sum string) {
 	case r.State == api.StateActive && r.Verdict == api.VerdictLeft: // run --on-exit report
 		return "nothing was ended", fmt.Sprintf("the session continues with %s", Count(r.Left, "process"))
 	case r.Verdict == api.VerdictUnknown:
-		return verdict, "no proof that nothing is left: " + Text(cmp.Or(r.VerdictWhy, "the daemon does not say why"))
+		return verdict, "no proof that nothing is left: " + Text(cmp.Or(r.VerdictWhy,
+			"the daemon does not say why"))
 	case r.Verdict != api.VerdictClean:
 		sum = fmt.Sprintf("%d of %s in %s", ended, all, took)
 	case members == 0:
@@ -119,8 +120,10 @@ func Outcomes(processes []api.Outcome, n Names) ([]Row, []Note) {
 	rows := make([]Row, len(processes))
 	for i := range processes {
 		o := &processes[i]
-		rows[i] = n.row(&api.Process{Ref: o.Ref, Argv: o.Argv, Comm: o.Comm, Container: o.Container}, Said{
-			Tone: tones[o.Outcome], How: Outcome(o), Leftover: o.Leftover, alone: o.Outcome == api.OutcomeLeft,
+		rows[i] = n.row(&api.Process{Ref: o.Ref, Argv: o.Argv, Comm: o.Comm,
+			Container: o.Container}, Said{
+			Tone: tones[o.Outcome], How: Outcome(o), Leftover: o.Leftover,
+			alone: o.Outcome == api.OutcomeLeft,
 		})
 	}
 	return n.together(rows)
@@ -164,7 +167,8 @@ func AfterEnd(r *api.Report, n *Names) (notes []Note) {
 			case tone == Warn:
 				note.Text += by(p.PID)
 			case what == "":
-				note.Text = fmt.Sprintf("%s has %s in TIME_WAIT", Port(p), Count(p.Connections, "connection"))
+				note.Text = fmt.Sprintf("%s has %s in TIME_WAIT", Port(p),
+					Count(p.Connections, "connection"))
 			}
 			notes = append(notes, note)
 		}
@@ -184,7 +188,8 @@ func AfterEnd(r *api.Report, n *Names) (notes []Note) {
 	locks(Faint, "released", r.LocksReleased)
 	locks(Warn, "still held:", r.LocksHeld)
 	for i := range r.OutputHeldBy {
-		notes = append(notes, Note{Tone: Warn, Text: "its output is still open in " + n.process(&r.OutputHeldBy[i])})
+		notes = append(notes, Note{Tone: Warn,
+			Text: "its output is still open in " + n.process(&r.OutputHeldBy[i])})
 	}
 	return append(notes, unknown(r.HoldsUnknown)...)
 }

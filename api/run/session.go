@@ -184,7 +184,8 @@ func (c *Cmd) readReport() *api.Report {
 	if err == nil && json.Unmarshal(b, report) == nil {
 		return report
 	}
-	if status, ok := c.ProcessState.Sys().(syscall.WaitStatus); !ok || !status.Signaled() || c.guarantee != Session {
+	if status, ok := c.ProcessState.Sys().(syscall.WaitStatus); !ok ||
+		!status.Signaled() || c.guarantee != Session {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), api.MaxWait)
@@ -200,7 +201,8 @@ func (c *Cmd) readReport() *api.Report {
 	}
 	for i := range list.Items {
 		s := &list.Items[i]
-		if s.Owner == nil || s.Owner.PID != c.Process.Pid || s.Started == nil || s.Started.Before(c.started) {
+		if s.Owner == nil || s.Owner.PID != c.Process.Pid || s.Started == nil ||
+			s.Started.Before(c.started) {
 			continue
 		}
 		if report, err := client.Report(ctx, s.ID, api.MaxWait); err == nil {

@@ -30,7 +30,8 @@ type exporter struct {
 }
 
 // build makes the sinks that the options ask for, and reads their cursors.
-func build(ctx context.Context, o *service.ExportOptions, socket string, log zerolog.Logger) (*exporter, error) {
+func build(ctx context.Context, o *service.ExportOptions, socket string,
+	log zerolog.Logger) (*exporter, error) {
 	sinks, err := sinksOf(o, log)
 	if err != nil {
 		return nil, service.UsageError{Err: err}

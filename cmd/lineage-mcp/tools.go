@@ -165,7 +165,8 @@ func explain(ctx context.Context, c api.Client, _ string, q question) (*answer, 
 	if holders != nil {
 		all = holders.Items
 		if n := holders.Hidden; n > 0 {
-			out.note("%s outside this session: not yours to know or end", display.Count(n, "holder", "holders"))
+			out.note("%s outside this session: not yours to know or end",
+				display.Count(n, "holder", "holders"))
 		}
 		out.unknown(holders.Unknown)
 	}
@@ -219,7 +220,8 @@ func ports(ctx context.Context, c api.Client, session string, _ nothing) (*answe
 			out.Items = append(out.Items, x)
 		}
 	}
-	out.note("session %s: %s", session, display.Count(len(out.Items), "process listens", "processes listen"))
+	out.note("session %s: %s", session, display.Count(len(out.Items),
+		"process listens", "processes listen"))
 	out.unknown(plan.Unknown)
 	return out, nil
 }
@@ -262,7 +264,8 @@ func endBranch(ctx context.Context, c api.Client, session string, e ending) (*an
 		if out.Verdict == "" || r.Verdict != api.VerdictClean {
 			out.Verdict = verdict
 		}
-		out.note("%s", strings.TrimSpace(fmt.Sprintf("verdict: %s %s", verdict, display.Text(r.VerdictWhy))))
+		out.note("%s", strings.TrimSpace(fmt.Sprintf("verdict: %s %s",
+			verdict, display.Text(r.VerdictWhy))))
 		for i := range r.Processes {
 			o := &r.Processes[i]
 			out.Items = append(out.Items, item{
@@ -315,7 +318,8 @@ func keep(ctx context.Context, c api.Client, _ string, k keeping) (*answer, erro
 		return nil, err
 	}
 	// A rule decides how long it is kept; only operators' requests use this time.
-	s, err := c.Keep(ctx, api.KeepRequest{Refs: []api.Ref{ref}, Reason: k.Reason, Until: time.Now().Add(time.Hour)})
+	s, err := c.Keep(ctx, api.KeepRequest{Refs: []api.Ref{ref}, Reason: k.Reason,
+		Until: time.Now().Add(time.Hour)})
 	if err != nil {
 		return nil, err
 	}

@@ -57,7 +57,8 @@ receipts and "lineage status" show, check that it still has that record.`,
 		}
 		one := sel.One()
 		switch {
-		case check && (everybody || paged || picked || len(*remote) > 0 || len(args) > 1 || sel.Filters()):
+		case check && (everybody || paged || picked || len(*remote) > 0 ||
+			len(args) > 1 || sel.Filters()):
 			return cli.Usage("history: --verify is for all of this host, only with one HASH and -o")
 		case check:
 			return verifyHistory(cmd.Context(), a, format.Value, args)

@@ -106,6 +106,7 @@ func pageOf(cmd *cobra.Command, date string) (string, error) {
 
 // roff escapes what roff would interpret.
 func roff(text string) string {
-	text = strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, "`", `\(ga`, "^", `\(ha`, "~", `\(ti`).Replace(text)
+	text = strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, "`", `\(ga`,
+		"^", `\(ha`, "~", `\(ti`).Replace(text)
 	return strings.ReplaceAll(text, "\n.", "\n\\&.")
 }

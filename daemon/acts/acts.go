@@ -247,7 +247,8 @@ func (a *Acts) receipt(ids []tracer.SessionID, c access.Caller) (*api.Report, er
 
 // RefusalError is what a guard's refusal is to a caller.
 func RefusalError(r *enforcer.Refusal) *api.Error {
-	codes := map[error]string{enforcer.ErrGuarded: api.CodeGuarded, enforcer.ErrIdentity: api.CodeIdentity,
+	codes := map[error]string{enforcer.ErrGuarded: api.CodeGuarded,
+		enforcer.ErrIdentity: api.CodeIdentity,
 		enforcer.ErrStranger: api.CodeDenied}
 	if code, ok := codes[r.Kind]; ok {
 		return api.NewError(code, r.Error(), "")

@@ -32,8 +32,9 @@ type Options struct {
 // New makes an attribution; attach its hooks.
 func New(o Options) *Attribution {
 	return &Attribution{
-		o: o, engines: engines{o.Proc, o.Self.PID, o.Sockets}, cookieSets: make(map[tracer.SessionID]*cookieSet),
-		met: make(chan []tracer.Process, 1), asked: make(chan struct{}, 1),
+		o: o, engines: engines{o.Proc, o.Self.PID, o.Sockets},
+		cookieSets: make(map[tracer.SessionID]*cookieSet),
+		met:        make(chan []tracer.Process, 1), asked: make(chan struct{}, 1),
 		due: make(chan struct{}, 1), unsure: make(chan tracer.Identity, maxUnsure),
 		sessions: make(map[tracer.SessionID]*brokered), memory: memory.NewShare(maxMemory),
 	}
@@ -159,7 +160,8 @@ func (a *Attribution) judge(met []tracer.Process) {
 // taken reports whether a process is now a member of another session, or is protected.
 func (a *Attribution) taken(t *tracer.Process) bool {
 	e, err := a.o.Kernel.Lookup(t.PID)
-	return err == nil && e.Identity == t.Identity && (e.Session != t.Session || e.Flags&tracer.FlagProtected != 0)
+	return err == nil && e.Identity == t.Identity && (e.Session != t.Session ||
+		e.Flags&tracer.FlagProtected != 0)
 }
 
 // claimants are the sessions that outsiders may work for, and the companion sessions
@@ -228,7 +230,8 @@ func (a *Attribution) take(x *candidate, p *proof) {
 	}
 	n, err := a.o.Kernel.Adopt(into, 0)
 	if err != nil {
-		a.o.Log.Error().Err(err).Str(system.KeySession, into.String()).Msg("descendants of delegated work not entered")
+		a.o.Log.Error().Err(err).Str(system.KeySession,
+			into.String()).Msg("descendants of delegated work not entered")
 	}
 	a.book(x, p, into, n)
 }
@@ -244,7 +247,8 @@ func (a *Attribution) book(x *candidate, p *proof, into tracer.SessionID, n int)
 		}
 		if s := t.Session(p.claimant.info.ID); s != nil {
 			a.found(t.View, s, attributed{
-				Process: x.Identity, Comm: x.Comm.String(), Source: p.source, Asked: p.asked, Session: into,
+				Process: x.Identity, Comm: x.Comm.String(), Source: p.source,
+				Asked: p.asked, Session: into,
 				Ends: a.ends(p), Observed: !a.ends(p) && a.wouldEnd(p.source),
 				At: a.o.Clock.Boottime(), Terminal: x.terminal && !p.source.Strong(),
 			})

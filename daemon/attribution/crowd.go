@@ -112,7 +112,8 @@ func (s *brokered) awaits() bool {
 // connections to it. One that is ended too late is a leak that is shown; too early, a user's broken build.
 func (a *Attribution) used(v registry.View, x *registry.Session) bool {
 	for s := range v.Sessions() {
-		if s != x && !s.Closed() && s.Info().State == tracer.StateActive && s.Info().UID == x.Info().UID &&
+		if s != x && !s.Closed() && s.Info().State == tracer.StateActive &&
+			s.Info().UID == x.Info().UID &&
 			!s.Info().Kept && a.of(s.ID()).For == 0 {
 			return true
 		}

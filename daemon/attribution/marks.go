@@ -191,7 +191,8 @@ func CheckMark(q *api.MarkRequest) error {
 	case !fits(q.ID, maxID):
 		return bad(fmt.Sprintf("invalid id %.40q: must be at most %d bytes of printable text", q.ID, maxID))
 	case !fits(q.Tool, maxTool):
-		return bad(fmt.Sprintf("invalid tool %.40q: must be at most %d bytes of printable text", q.Tool, maxTool))
+		return bad(fmt.Sprintf("invalid tool %.40q: must be at most %d bytes of printable text",
+			q.Tool, maxTool))
 	case q.Agent.PID <= 0:
 		return bad("agent must have a pid")
 	}

@@ -60,7 +60,8 @@ func (a *Attribution) raise(x *candidate, p *proof) {
 		into = from
 	}
 	switch err := a.o.Kernel.Raise(from, into, x.Identity, p.client(), p.source); {
-	case errors.Is(err, tracer.ErrNotFound), errors.Is(err, tracer.ErrProtected), errors.Is(err, tracer.ErrBusy):
+	case errors.Is(err, tracer.ErrNotFound), errors.Is(err,
+		tracer.ErrProtected), errors.Is(err, tracer.ErrBusy):
 		return // it is gone, or somewhere else by now, or the session is over
 	case err != nil:
 		a.o.Log.Error().Err(err).Str(system.KeySession, p.claimant.info.ID.String()).
@@ -86,7 +87,8 @@ func (a *Attribution) raise(x *candidate, p *proof) {
 // followRaised moves the descendants of a process that was raised, as follow does. But
 // the creator of other work in that session may be a member of into as well: the client
 // that asked for it. That work stays: it was found on its own evidence.
-func (a *Attribution) followRaised(from, into tracer.SessionID, raised tracer.Identity) (total int, err error) {
+func (a *Attribution) followRaised(from, into tracer.SessionID,
+	raised tracer.Identity) (total int, err error) {
 	family := map[tracer.Identity]bool{raised: true}
 	for range tracer.MaxDepth * 8 {
 		var next []tracer.Identity

@@ -138,7 +138,8 @@ func shortened(argv []string) (_ []string, cut bool) {
 	left := commandBytes
 	for i, arg := range argv {
 		if left -= len(arg) + 1; left < 0 {
-			return append(slices.Clone(argv[:i]), strings.ToValidUTF8(arg[:max(0, left+len(arg))], "")), true
+			return append(slices.Clone(argv[:i]),
+				strings.ToValidUTF8(arg[:max(0, left+len(arg))], "")), true
 		}
 	}
 	return argv, false

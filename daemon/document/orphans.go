@@ -15,7 +15,8 @@ func (e Encoder) Orphans(all []api.Orphan, s *Session, r Reader) []api.Orphan {
 			listed[n] = true
 			p := e.Process(&node, r)
 			p.Head = api.Head{Kind: "orphan"}
-			all = append(all, api.Orphan{Process: p, Why: why, SessionName: s.Info.Name, Kept: s.Info.Kept,
+			all = append(all, api.Orphan{Process: p, Why: why,
+				SessionName: s.Info.Name, Kept: s.Info.Kept,
 				Delegated: e.broughtBy(&s.Work, n, r)})
 		}
 	}
@@ -43,7 +44,8 @@ func (e Encoder) Orphans(all []api.Orphan, s *Session, r Reader) []api.Orphan {
 			if n, ok := e.Graph.Node(ID(p.Ref)); ok && n.State == lineage.Live {
 				p.State = api.StateLive
 			}
-			all = append(all, api.Orphan{Process: p, Why: api.WhyDelegated, SessionName: s.Info.Name, Delegated: &b})
+			all = append(all, api.Orphan{Process: p, Why: api.WhyDelegated,
+				SessionName: s.Info.Name, Delegated: &b})
 		}
 	}
 	return all

@@ -173,8 +173,9 @@ func (e Encoder) Death(s *Session, lost bool) *api.Death {
 
 // dead is a process without what only its user may read.
 func (e Encoder) dead(n *lineage.Node) api.Process {
-	p := api.Process{Ref: Ref(n.ID), Comm: n.Comm.String(), Creator: RefOrNil(n.Creator), Session: word(n.Session),
-		Exited: e.Clock.Wall(n.Exited)}
+	p := api.Process{Ref: Ref(n.ID), Comm: n.Comm.String(), Creator: RefOrNil(n.Creator),
+		Session: word(n.Session),
+		Exited:  e.Clock.Wall(n.Exited)}
 	e.end(&p, n)
 	return p
 }

@@ -17,7 +17,8 @@ func Sender(c Clock, s *lineage.Signal) *api.Sender {
 	doc := &api.Sender{Signal: signalName(s.Number), Kind: s.Sender.String(),
 		Time: c.Wall(s.Time), Handled: s.Handled, Raised: s.Raised, Passed: s.Passed}
 	if s.Sender.ByAnother() {
-		doc.Process = &api.Process{Ref: Ref(s.By), Comm: s.Comm, UID: new(int(s.UID)), Session: word(s.Session)}
+		doc.Process = &api.Process{Ref: Ref(s.By), Comm: s.Comm, UID: new(int(s.UID)),
+			Session: word(s.Session)}
 	}
 	return doc
 }
@@ -37,10 +38,12 @@ func crossing(x *tracer.Crossing) *api.Crossing {
 func Killer(c Clock, id lineage.ID, died string, flags tracer.EntryFlags, s *lineage.Signal) *api.Sender {
 	switch {
 	case s != nil && s.By == id && s.Number == uint8(unix.SIGTERM) && flags&tracer.FlagTermed != 0:
-		return &api.Sender{Signal: "SIGTERM", Kind: lineage.ByLineage.String(), Handled: true, Raised: true}
+		return &api.Sender{Signal: "SIGTERM", Kind: lineage.ByLineage.String(),
+			Handled: true, Raised: true}
 	case s != nil:
 		return Sender(c, s)
-	case died == "SIGKILL" && flags&tracer.FlagKilled != 0, died == "SIGTERM" && flags&tracer.FlagTermed != 0:
+	case died == "SIGKILL" && flags&tracer.FlagKilled != 0, died == "SIGTERM" &&
+		flags&tracer.FlagTermed != 0:
 		return &api.Sender{Signal: died, Kind: lineage.ByLineage.String()}
 	}
 	return nil

@@ -23,7 +23,8 @@ func (e Encoder) Why(n *lineage.Node, s *Session, r Reader) api.Why {
 }
 
 func (e Encoder) edge(edge *lineage.Edge, r Reader) api.Edge {
-	d := api.Edge{Kind: edge.Kind.String(), Time: e.Clock.Wall(edge.Time), Child: api.Process{Ref: Ref(edge.Child)}}
+	d := api.Edge{Kind: edge.Kind.String(), Time: e.Clock.Wall(edge.Time),
+		Child: api.Process{Ref: Ref(edge.Child)}}
 	if v := evidence(edge.Evidence, tracer.Source(edge.Source)); v != nil {
 		d.Evidence = *v
 	}

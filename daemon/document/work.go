@@ -63,7 +63,8 @@ func (e Encoder) Delegated(w *Work, r Reader) (all []api.Delegated) {
 
 // request describes which member asked, when, and for what.
 func (e Encoder) request(q *Request, r Reader) api.Delegated {
-	asked := api.Process{Ref: Ref(q.Client), Comm: q.Comm, UID: new(int(q.UID)), Argv: r.Argv(q.UID, q.Argv)}
+	asked := api.Process{Ref: Ref(q.Client), Comm: q.Comm, UID: new(int(q.UID)),
+		Argv: r.Argv(q.UID, q.Argv)}
 	asked.ArgvTruncated = q.ArgvTruncated && asked.Argv != nil
 	return api.Delegated{Broker: q.Broker, Asked: &asked, Time: e.Clock.Wall(q.Time)}
 }

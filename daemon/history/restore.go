@@ -30,7 +30,8 @@ const rememberTimeout = 5 * time.Second
 
 // Open opens the history of the instance. If it cannot be used, that is reported, and
 // nothing stops.
-func Open(path, boot string, maxAge time.Duration, maxBytes int64, c registry.Clock, log zerolog.Logger) *Journal {
+func Open(path, boot string, maxAge time.Duration, maxBytes int64, c registry.Clock,
+	log zerolog.Logger) *Journal {
 	return OpenJournal(path, JournalOptions{
 		Boot: boot, MaxAge: maxAge, MaxBytes: maxBytes,
 		Now: func() time.Time { return c.Zero().Add(time.Duration(c.Boottime())) }, // the clock of what is written
@@ -89,7 +90,8 @@ func (r *Recorder) Remember(receipts map[string]*api.Report) error {
 		}
 		processes, err := r.Journal.Processes(ctx, row.Boot, row.ID)
 		if err != nil {
-			r.Log.Error().Err(err).Str(system.KeySession, row.Word).Msg("processes not restored from the history")
+			r.Log.Error().Err(err).Str(system.KeySession,
+				row.Word).Msg("processes not restored from the history")
 		}
 		nodes := decodeNodes(processes)
 		err = r.Registry.Update(func(t registry.Tx) { t.Remember(row.ID, row.State, nodes) })

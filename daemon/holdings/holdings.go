@@ -67,12 +67,14 @@ type held struct {
 // New makes the holdings of no session; attach their hooks.
 func New(o Options) *Holdings {
 	h := &Holdings{
-		o: o, reader: NewReader(string(o.Proc), o.Kernel.Identify), ending: make(chan tracer.SessionID, 64),
+		o: o, reader: NewReader(string(o.Proc), o.Kernel.Identify),
+		ending:     make(chan tracer.SessionID, 64),
 		newSession: make(chan struct{}, 1),
 		sessions:   make(map[tracer.SessionID]*held), open: make(map[uint64]*socket),
 		memory: memory.NewShare(maxMemory),
 	}
-	h.work = system.PacedWork{Least: cmp.Or(o.Every, period), Share: share, Elsewhere: h.reader.CPUElsewhere}
+	h.work = system.PacedWork{Least: cmp.Or(o.Every, period), Share: share,
+		Elsewhere: h.reader.CPUElsewhere}
 	return h
 }
 

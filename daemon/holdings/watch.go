@@ -156,7 +156,8 @@ func bySession(
 		now[id] = make(map[tracer.Identity]uint64)
 	}
 	for _, u := range all {
-		for id, depth := u.session, 0; id != 0 && depth < registry.MaxDepth; id, depth = around[id], depth+1 {
+		for id, depth := u.session, 0; id != 0 &&
+			depth < registry.MaxDepth; id, depth = around[id], depth+1 {
 			if its := now[id]; its != nil {
 				its[u.process] = u.cpu
 			}
@@ -168,7 +169,8 @@ func bySession(
 // reread reads those members of a session that have used a CPU, and notes those that have to be read again: what
 // they hold could not be read, or kept.
 func (h *Holdings) reread(
-	ctx context.Context, id tracer.SessionID, before, now map[tracer.Identity]uint64, again map[tracer.Identity]bool,
+	ctx context.Context, id tracer.SessionID, before, now map[tracer.Identity]uint64,
+	again map[tracer.Identity]bool,
 ) {
 	var stirred []tracer.Identity
 	for p, cpu := range now {

@@ -27,7 +27,8 @@ import (
 
 // postSession opens a session over the caller's own child, which the caller holds
 // blocked before its exec. The caller is the owner: its death ends the session.
-func (h *acting) postSession(w http.ResponseWriter, r *http.Request, c access.Caller, req *api.NewSession) error {
+func (h *acting) postSession(w http.ResponseWriter, r *http.Request, c access.Caller,
+	req *api.NewSession) error {
 	if req.Adopt {
 		return h.postAdopted(w, req, c)
 	}
@@ -124,7 +125,8 @@ func (h *acting) spec(req *api.NewSession, c access.Caller) (spec tracer.Session
 	case req.Exclusive != "" && (req.Name == "" || req.Adopt):
 		return bad("exclusive needs a name, and a child that has not begun")
 	case !slices.Contains(api.Exclusive, cmp.Or(req.Exclusive, api.ExclusiveFail)):
-		return bad("invalid exclusive %q: must be one of %s", req.Exclusive, strings.Join(api.Exclusive, ", "))
+		return bad("invalid exclusive %q: must be one of %s", req.Exclusive,
+			strings.Join(api.Exclusive, ", "))
 	case req.MaxProcesses < 0 || req.MaxProcesses > 1<<22:
 		return bad("invalid max_processes %d: must be 0 to 4194304", req.MaxProcesses)
 	}
@@ -166,7 +168,8 @@ func (h *acting) spec(req *api.NewSession, c access.Caller) (spec tracer.Session
 }
 
 func badName(name string) error {
-	return api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid name %q: must be %s", name, api.ASessionWord), "")
+	return api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid name %q: must be %s",
+		name, api.ASessionWord), "")
 }
 
 func graceOf(ms int64) (time.Duration, error) {
@@ -208,7 +211,8 @@ func (h *acting) postAdopted(w http.ResponseWriter, req *api.NewSession, c acces
 		return err
 	}
 	if req.OnRootExit == "owner" {
-		return api.NewError(api.CodeBadRequest, "invalid on_root_exit owner: an adopted session has no owner", "")
+		return api.NewError(api.CodeBadRequest,
+			"invalid on_root_exit owner: an adopted session has no owner", "")
 	}
 	spec.Owner, spec.Adopted = tracer.Identity{}, true
 	root, err := h.Find.Running(req.Root)

@@ -103,7 +103,8 @@ func (h *host) getExplain(w http.ResponseWriter, _ *http.Request, c access.Calle
 }
 
 // containerEffect describes what a rule did with a process in a container that it matches.
-func (h *host) containerEffect(p *policy.Policy, r *policy.Container, id tracer.Identity, uid *int) (string, error) {
+func (h *host) containerEffect(p *policy.Policy, r *policy.Container,
+	id tracer.Identity, uid *int) (string, error) {
 	in, err := h.sessionWith(id)
 	if err != nil {
 		return "", err
@@ -172,7 +173,8 @@ func termsText(t policy.Terms) string {
 		set  bool
 		v    any
 	}{
-		{"max_lifetime", t.MaxLifetime > 0, t.MaxLifetime}, {"max_processes", t.MaxProcesses > 0, t.MaxProcesses},
+		{"max_lifetime", t.MaxLifetime > 0, t.MaxLifetime},
+		{"max_processes", t.MaxProcesses > 0, t.MaxProcesses},
 		{"max_rss", t.MaxRSS > 0, policy.Size(t.MaxRSS)}, {"idle", t.Idle > 0, t.Idle},
 	} {
 		if limit.set {

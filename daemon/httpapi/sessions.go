@@ -102,7 +102,8 @@ func (h *sessions) saved(v registry.View, x *registry.Session) tracer.SessionID 
 // past is the ended session that a request names, if the history has it: memory has forgotten it,
 // says err, or some of its processes, which is why a saved session is read from the history. It is
 // nil if memory's answer is to be sent.
-func (h *sessions) past(r *http.Request, saved tracer.SessionID, c access.Caller, err error) (*history.Past, error) {
+func (h *sessions) past(r *http.Request, saved tracer.SessionID, c access.Caller,
+	err error) (*history.Past, error) {
 	switch {
 	case api.IsNotFound(err):
 		return h.Archive.Find(r.Context(), r.PathValue("s"), c, access.Read, err)
@@ -114,7 +115,8 @@ func (h *sessions) past(r *http.Request, saved tracer.SessionID, c access.Caller
 
 // getTree sends a session's processes, nested sessions included. Of an ended session it
 // sends all that is remembered.
-func (h *sessions) getTree(w http.ResponseWriter, r *http.Request, c access.Caller, q url.Values) (err error) {
+func (h *sessions) getTree(w http.ResponseWriter, r *http.Request, c access.Caller,
+	q url.Values) (err error) {
 	dead := cmp.Or(q.Get("dead"), "ancestors")
 	if dead != "ancestors" && dead != "all" {
 		return api.NewError(api.CodeBadRequest, fmt.Sprintf("unknown dead %q", dead), "known: ancestors, all")
@@ -125,7 +127,8 @@ func (h *sessions) getTree(w http.ResponseWriter, r *http.Request, c access.Call
 		saved = h.saved(v, x)
 		v.Refresh(x)
 		d.Session = new(v.Document(x, c))
-		d.Roots, d.Nodes = v.Encoder().Tree(v.Graph().Tree(dead == "all" || x.Closed(), v.Family(x.ID())...), c)
+		d.Roots, d.Nodes = v.Encoder().Tree(v.Graph().Tree(dead == "all" ||
+			x.Closed(), v.Family(x.ID())...), c)
 	})
 	p, err := h.past(r, saved, c, err)
 	if err != nil {

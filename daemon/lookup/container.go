@@ -78,7 +78,8 @@ func (f *ContainerFinder) Of(pid uint32, near *lineage.Container) *lineage.Conta
 	found, err := f.find(pid, id, runtime)
 	switch {
 	case err != nil:
-		f.log.Debug().Err(err).Uint32(system.KeyPID, pid).Str(system.KeyContainer, id).Msg("container without a name")
+		f.log.Debug().Err(err).Uint32(system.KeyPID, pid).Str(system.KeyContainer,
+			id).Msg("container without a name")
 		fallthrough
 	case found.Container == nil:
 		if near != nil && near.ID == id {
@@ -135,7 +136,8 @@ func (f *ContainerFinder) find(pid uint32, id, runtime string) (found FoundConta
 
 // recorded reads what the runtime has on record of the container of a supervisor that was found, and that may have
 // given its PID away since.
-func (f *ContainerFinder) recorded(by lives, inside uint32, runtime string) (found FoundContainer, err error) {
+func (f *ContainerFinder) recorded(by lives, inside uint32,
+	runtime string) (found FoundContainer, err error) {
 	f.mu.Lock()
 	was := f.known[by]
 	f.mu.Unlock()

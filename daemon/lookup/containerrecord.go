@@ -56,7 +56,8 @@ func (f *ContainerFinder) read(supervisor uint32, c *lineage.Container) (found F
 	c.Runtime = cmp.Or(c.Runtime, "containerd") // whose shim it is
 	const cri = "io.kubernetes.cri."
 	if sandbox := b.Annotations[cri+"sandbox-id"]; sandbox != "" {
-		c.Name, c.Image = bounded(b.Annotations[cri+"container-name"]), bounded(b.Annotations[cri+"image-name"])
+		c.Name, c.Image = bounded(b.Annotations[cri+
+			"container-name"]), bounded(b.Annotations[cri+"image-name"])
 		c.Pod, c.Namespace = bounded(b.Annotations[cri+"sandbox-name"]),
 			bounded(b.Annotations[cri+"sandbox-namespace"])
 	}

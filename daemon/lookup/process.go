@@ -52,7 +52,8 @@ func (f *Finder) Identity(text string, c access.Caller) (id tracer.Identity, liv
 	case reused:
 		return id, false, OtherProcess(ref)
 	case ref.PID == 1: // some kernels hide it from iterators
-		return id, false, api.NewError(api.CodeNotFound, "pid 1 is not in a session: it is the host's init", "")
+		return id, false, api.NewError(api.CodeNotFound,
+			"pid 1 is not in a session: it is the host's init", "")
 	}
 	hint := `it may belong to an ended session: see "lineage history"`
 	if ref.PID > 1<<22 {

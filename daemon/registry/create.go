@@ -49,7 +49,8 @@ func (r *Registry) room(spec *tracer.SessionSpec, around []*Session) error {
 			}
 		}
 		if n >= MaxUIDSessions {
-			return api.NewError(api.CodeTooMany, fmt.Sprintf("uid %d has %d sessions", spec.UID, n), "end some")
+			return api.NewError(api.CodeTooMany,
+				fmt.Sprintf("uid %d has %d sessions", spec.UID, n), "end some")
 		}
 		if all >= maxSessions {
 			return api.NewError(api.CodeTooMany,
@@ -67,7 +68,8 @@ func (r *Registry) room(spec *tracer.SessionSpec, around []*Session) error {
 		}
 	}
 	if n >= MaxNested {
-		return api.NewError(api.CodeTooMany, fmt.Sprintf("%d sessions are nested in session %v", n, top), "end some")
+		return api.NewError(api.CodeTooMany, fmt.Sprintf("%d sessions are nested in session %v",
+			n, top), "end some")
 	}
 	return nil
 }

@@ -88,7 +88,8 @@ func (s *Session) SetTimeout(d time.Duration) { s.timeout = d }
 // told is the kernel's record, for users: if its owner ended the root, the time limit is the cause.
 func (s *Session) told() tracer.SessionInfo {
 	info := s.info
-	if info.Cause == tracer.CauseRootExit && s.timeout != 0 && info.EndedAt-info.Created >= uint64(s.timeout) {
+	if info.Cause == tracer.CauseRootExit && s.timeout != 0 &&
+		info.EndedAt-info.Created >= uint64(s.timeout) {
 		info.Cause = tracer.CauseMaxLifetime
 	}
 	return info

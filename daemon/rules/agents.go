@@ -119,7 +119,8 @@ func (s *Steward) judgeAgent(id tracer.SessionID, find FindAsker) {
 	case rule == nil:
 		s.dissolve(info, facts)
 	case s.openFor(p, info, policy.AgentRule, rule.Name):
-		s.Record("agent", access.AuditDone, fmt.Sprintf("rule %s (%s)", rule.Name, p.Origin(rule)), id, info.Root)
+		s.Record("agent", access.AuditDone, fmt.Sprintf("rule %s (%s)", rule.Name,
+			p.Origin(rule)), id, info.Root)
 	}
 }
 
@@ -167,7 +168,8 @@ func (s *Steward) bar(info tracer.SessionInfo) {
 	}
 	err := acts.Guarded(s.o.Enforcer, info.ID, tracer.Identity{})
 	if err == nil {
-		err = s.o.Registry.Asked([]tracer.SessionID{info.ID}, &api.Caller{UID: int(h.UID), Reason: h.Reason}, nil)
+		err = s.o.Registry.Asked([]tracer.SessionID{info.ID},
+			&api.Caller{UID: int(h.UID), Reason: h.Reason}, nil)
 	}
 	if err == nil {
 		err = s.o.Enforcer.End(info.ID, tracer.CauseHalt, 0)
@@ -340,7 +342,8 @@ func (s *Steward) adoptMain(p *policy.Policy, t *tracer.Process) {
 }
 
 // adopt opens the session of a rule over a process that runs.
-func (s *Steward) adopt(p *policy.Policy, t *tracer.Process, facts *policy.Facts, list uint32, rule *policy.Agent) {
+func (s *Steward) adopt(p *policy.Policy, t *tracer.Process, facts *policy.Facts,
+	list uint32, rule *policy.Agent) {
 	if e, err := s.o.Kernel.Lookup(t.PID); err == nil && e.Session != 0 {
 		return // of an ancestor, or of another rule, by now
 	}
@@ -358,6 +361,7 @@ func (s *Steward) adopt(p *policy.Policy, t *tracer.Process, facts *policy.Facts
 	s.reread(info.ID)
 	s.o.Log.Info().Str(system.KeySession, info.ID.String()).Str(system.KeyRule, rule.Name).
 		Uint32(system.KeyPID, t.PID).Int(system.KeyAdded, n).Msg("running process adopted")
-	s.Record("agent", access.AuditDone, fmt.Sprintf("rule %s (%s): it was running", rule.Name, p.Origin(rule)),
+	s.Record("agent", access.AuditDone, fmt.Sprintf("rule %s (%s): it was running",
+		rule.Name, p.Origin(rule)),
 		info.ID, info.Root)
 }

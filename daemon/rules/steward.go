@@ -69,7 +69,8 @@ func (s *Steward) Arm() {
 	err := s.o.Registry.Read(func(v registry.View) {
 		for x := range v.Sessions() {
 			client := s.of(x.ID()).client
-			if client.PID != 0 && x.Active() && EndsWithClient(p, x.Info()) && s.o.Rules.Enforced(x.Info().UID) {
+			if client.PID != 0 && x.Active() && EndsWithClient(p, x.Info()) &&
+				s.o.Rules.Enforced(x.Info().UID) {
 				all[client] = x.ID()
 			}
 		}
@@ -261,7 +262,8 @@ func guarding(p *policy.Policy) tracer.Guarding {
 // Unrefused says that signals which the policy refuses, or a session that spares its root, are only
 // recorded here, if so.
 func (s *Steward) Unrefused(spares bool) []string {
-	if !spares && !s.o.Rules.Policy().Refuses() || s.o.Kernel.Features().RefusesSignals != tracer.RefuserNone {
+	if !spares && !s.o.Rules.Policy().Refuses() ||
+		s.o.Kernel.Features().RefusesSignals != tracer.RefuserNone {
 		return nil
 	}
 	return []string{policy.Unrefused}

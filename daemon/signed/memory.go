@@ -150,7 +150,8 @@ func (m *memory) reason(c *api.Command, now time.Time) string {
 	}
 	if m.state.New != nil && m.elapsed()-m.state.New.At < forgotten {
 		left := forgotten - (m.elapsed() - m.state.New.At)
-		return fmt.Sprintf("the record of earlier commands is new: sign it again in %v", left.Round(time.Second))
+		return fmt.Sprintf("the record of earlier commands is new: sign it again in %v",
+			left.Round(time.Second))
 	}
 	for _, a := range m.state.Commands {
 		if a.ID == c.ID {

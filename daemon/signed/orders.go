@@ -33,7 +33,8 @@ var maxNamed = room{4096, 512 << 10}
 
 // name leaves out of a receipt what has no room: what was held, and then processes.
 func (r *room) name(report *api.Report) {
-	if text, err := json.Marshal(report); err == nil && len(text) <= r.bytes && len(report.Processes) <= r.processes {
+	if text, err := json.Marshal(report); err == nil && len(text) <= r.bytes &&
+		len(report.Processes) <= r.processes {
 		*r = room{r.processes - len(report.Processes), r.bytes - len(text)}
 		return
 	}
@@ -41,7 +42,8 @@ func (r *room) name(report *api.Report) {
 	report.HoldsUnknown, report.OutputHeldBy, report.Delegated, report.Zombies, report.Truncated = nil, nil, nil, nil, true
 	for i := range report.Processes {
 		text, err := json.Marshal(&report.Processes[i])
-		if r.processes, r.bytes = r.processes-1, r.bytes-len(text); err != nil || r.processes < 0 || r.bytes < 0 {
+		if r.processes, r.bytes = r.processes-1, r.bytes-len(text); err != nil ||
+			r.processes < 0 || r.bytes < 0 {
 			report.Processes = report.Processes[:i:i]
 			return
 		}
@@ -143,7 +145,8 @@ func (s *Orders) selected(o *order, c access.Caller) (all []tracer.SessionInfo, 
 		for _, x := range v.Sorted() {
 			info, by := x.Info(), map[string]bool{}
 			named := acts.Named(&info, o.Sessions, by)
-			if x.Closed() || !named && !o.All || !by[info.ID.String()] && !by[info.Name] && holdsKept(v, x.ID()) {
+			if x.Closed() || !named && !o.All ||
+				!by[info.ID.String()] && !by[info.Name] && holdsKept(v, x.ID()) {
 				continue
 			}
 			if d := access.Decide(c, access.End, v.Scope(x)); !d.Allow {

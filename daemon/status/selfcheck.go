@@ -221,7 +221,8 @@ func (c *Check) Degraded() []string {
 
 // lacks describes what the graph lacks of a canary, "" if nothing. If events were lost
 // meanwhile it need not know the birth of the dead process in between.
-func lacks(v registry.View, id tracer.SessionID, orphan tracer.Entry, root tracer.Identity, lost uint64) string {
+func lacks(v registry.View, id tracer.SessionID, orphan tracer.Entry,
+	root tracer.Identity, lost uint64) string {
 	n, ok := v.Graph().Node(orphan.Identity)
 	switch creator, known := v.Graph().Node(orphan.Creator); {
 	case !ok || n.Session != id:

@@ -67,7 +67,8 @@ func (w *watcher) run(ctx context.Context) {
 				w.out.End(api.Frame{Head: api.Head{Kind: "end"}, Reason: ReasonStopping})
 				return
 			case <-beat:
-				w.out.Encode(api.Frame{Head: api.Head{Kind: "heartbeat"}, TimeNS: api.U64(w.feed.o.Clock.Boottime())})
+				w.out.Encode(api.Frame{Head: api.Head{Kind: "heartbeat"},
+					TimeNS: api.U64(w.feed.o.Clock.Boottime())})
 				if !w.out.Flush() {
 					return
 				}

@@ -77,7 +77,8 @@ var table = []metric{
 		"Extra comparisons with the kernel's task list, by cause: start, lost (events), misses (skipped programs), births (births or deaths not counted as usual), member (an unknown member), moved (members that changed their session).",
 		func(s *Metrics, p put) { each(s.Resyncs, p) },
 	},
-	{"ends_total", counter, []string{"reason", "verdict"}, "Sessions that ended, by reason and first verdict.",
+	{"ends_total", counter, []string{"reason", "verdict"},
+		"Sessions that ended, by reason and first verdict.",
 		func(s *Metrics, p put) {
 			for e, n := range s.Ends {
 				p(float64(n), e.Reason, e.Verdict)

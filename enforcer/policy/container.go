@@ -23,7 +23,8 @@ type Rooms struct {
 }
 
 func (m *Rooms) matches(r Room) bool {
-	return (len(m.Runtime) == 0 || slices.Contains(m.Runtime, r.Runtime)) && anyOf(m.Container, r.Container) &&
+	return (len(m.Runtime) == 0 || slices.Contains(m.Runtime, r.Runtime)) &&
+		anyOf(m.Container, r.Container) &&
 		anyOf(m.Image, r.Image) && anyOf(m.Pod, r.Pod) && anyOf(m.Namespace, r.Namespace) &&
 		anyOf(m.Env, r.Env...) && anyOf(m.Label, r.Labels...)
 }

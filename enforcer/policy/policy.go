@@ -105,7 +105,8 @@ func Default() *Policy {
 			IdleCPU: Duration(time.Second),
 		},
 		Protect: builtInProtection(),
-		Brokers: Brokers{Adopt: []string{"env", "unit", "container", "socket", "cookie", "sid"}, End: "strong"},
+		Brokers: Brokers{Adopt: []string{"env", "unit", "container", "socket",
+			"cookie", "sid"}, End: "strong"},
 		Breaker: Breaker{EndsPerMinute: 30},
 		Wait:    Wait{Killed: Duration(10 * time.Second), Ports: Duration(5 * time.Second)},
 		Daemon: Daemon{

@@ -24,7 +24,8 @@ type builds struct {
 }
 
 func compareBuilds(ctx context.Context, older string) (failed error) {
-	b := &builds{ctx: ctx, paths: [2]string{older, lineageBin}, ratio: map[string][]float64{}, latest: map[string][]float64{}}
+	b := &builds{ctx: ctx, paths: [2]string{older, lineageBin},
+		ratio: map[string][]float64{}, latest: map[string][]float64{}}
 	for range 7 {
 		if err := errors.Join(b.start(), b.idle(), b.stop()); err != nil {
 			return err
@@ -203,7 +204,8 @@ func (b *builds) print() error {
 		v := slices.Sorted(slices.Values(b.ratio[what]))
 		n := float64(len(v))
 		low := max(0, int((n-1.96*math.Sqrt(n))/2))
-		fmt.Fprintf(t, "%s\t%d\t%.3f\t%.3f to %.3f\t%s\n", what, len(v), quantile(v, 0.5), v[low], v[len(v)-1-low],
+		fmt.Fprintf(t, "%s\t%d\t%.3f\t%.3f to %.3f\t%s\n", what, len(v),
+			quantile(v, 0.5), v[low], v[len(v)-1-low],
 			plain(quantile(b.latest[what], 0.5)))
 	}
 	return t.Flush()

@@ -35,7 +35,8 @@ func cost(ctx context.Context, r *report, _ *kernel) error {
 	_ = unix.Mount("tracefs", "/sys/kernel/tracing", "tracefs", 0, "")
 	for range 3 {
 		for _, by := range []string{"nothing", "lineage", "execsnoop"} {
-			if err := errors.Join(beside(ctx, r, "go_build", by, dir, build), beside(ctx, r, "npm_ci", by, dir, npm),
+			if err := errors.Join(beside(ctx, r, "go_build", by, dir, build),
+				beside(ctx, r, "npm_ci", by, dir, npm),
 				os.RemoveAll(cache)); err != nil {
 				return err
 			}

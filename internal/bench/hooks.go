@@ -127,7 +127,8 @@ func signals(ctx context.Context, r *report, k *kernel) error {
 			for _, load := range loads {
 				for who, team := range teams {
 					for _, kind := range []string{"signal", "ask"} {
-						name := fmt.Sprintf("Signals/who=%s/kind=%s/guard=%v/load=%s", who, kind, guard, load.name)
+						name := fmt.Sprintf("Signals/who=%s/kind=%s/guard=%v/load=%s",
+							who, kind, guard, load.name)
 						if _, err := k.during(r, name, team, kind, load); err != nil {
 							return err
 						}

@@ -171,7 +171,8 @@ func (k *kernel) runs() (map[string]*ebpf.ProgramStats, error) {
 }
 
 // during samples the mean ns of a run of each program while a team did something at once, and returns them.
-func (k *kernel) during(r *report, name string, team []*worker, kind string, l load) (map[string]float64, error) {
+func (k *kernel) during(r *report, name string, team []*worker, kind string,
+	l load) (map[string]float64, error) {
 	before, err := k.runs()
 	if err != nil {
 		return nil, err

@@ -35,10 +35,12 @@ func (r *report) host() (string, error) {
 		return "", err
 	}
 	version, _, _ := strings.Cut(unix.ByteSliceToString(name.Release[:]), "-") // the rest is the builder's
-	cpu, load, date := fieldOf("/proc/cpuinfo", "model name"), strings.Fields(string(text))[0], time.Now().UTC().Format(time.DateOnly)
+	cpu, load, date := fieldOf("/proc/cpuinfo",
+		"model name"), strings.Fields(string(text))[0], time.Now().UTC().Format(time.DateOnly)
 	var kb float64
 	_, _ = fmt.Sscan(fieldOf("/proc/meminfo", "MemTotal"), &kb) // it is there
-	fmt.Fprintf(r.out, "goos: %s\ngoarch: %s\nkernel: %s\ncpu: %s\n", runtime.GOOS, runtime.GOARCH, version, cpu)
+	fmt.Fprintf(r.out, "goos: %s\ngoarch: %s\nkernel: %s\ncpu: %s\n", runtime.GOOS,
+		runtime.GOARCH, version, cpu)
 	return fmt.Sprintf("%s, %d CPUs, %.0f GiB, kernel %s, %s; the load average was %s before it began.\n",
 		cpu, runtime.NumCPU(), kb/(1<<20), version, date, load), nil
 }
@@ -117,7 +119,8 @@ func (r *report) table(of, key, unit string) string {
 
 // cell has the median of the values and their quartiles, divided by a unit.
 func cell(v []float64, per float64) string {
-	return fmt.Sprintf("%s (%s–%s)", plain(quantile(v, 0.5)/per), plain(quantile(v, 0.25)/per), plain(quantile(v, 0.75)/per))
+	return fmt.Sprintf("%s (%s–%s)", plain(quantile(v, 0.5)/per),
+		plain(quantile(v, 0.25)/per), plain(quantile(v, 0.75)/per))
 }
 
 // quantile interpolates between the two nearest values.

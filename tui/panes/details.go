@@ -141,7 +141,8 @@ func merged(p, answer *api.Process) *api.Process {
 
 // taskNames say what the kernel's letters mean.
 var taskNames = map[string]string{
-	"R": "running", "S": "sleeping", "D": "in uninterruptible sleep", "T": "stopped", "t": "traced", "I": "idle",
+	"R": "running", "S": "sleeping", "D": "in uninterruptible sleep",
+	"T": "stopped", "t": "traced", "I": "idle",
 }
 
 // state says in a few words what the process is now.
@@ -240,7 +241,8 @@ func (p *pane) session(r *picture.Row) {
 	}
 	if s.Root != nil {
 		argv, comm, truncated := display.Began(s.Root)
-		p.fact("root", fmt.Sprintf("%d %s", s.Root.PID, display.Command(argv, comm, truncated, display.CommandBytes)))
+		p.fact("root", fmt.Sprintf("%d %s", s.Root.PID,
+			display.Command(argv, comm, truncated, display.CommandBytes)))
 	}
 	if s.Started != nil {
 		p.fact("started", p.Clock(*s.Started)+", "+display.Age(p.Now.Sub(*s.Started))+" ago")

@@ -91,7 +91,8 @@ func worthTelling(before, now *api.Status) bool {
 	if before == nil {
 		return len(now.Degraded) > 0 || now.Breaker.Open
 	}
-	return before.Level != now.Level || before.Mode != now.Mode || before.Breaker.Open != now.Breaker.Open ||
+	return before.Level != now.Level || before.Mode != now.Mode ||
+		before.Breaker.Open != now.Breaker.Open ||
 		!slices.Equal(before.Degraded, now.Degraded)
 }
 

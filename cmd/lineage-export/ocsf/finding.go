@@ -119,7 +119,8 @@ func (e *Encoder) budget(r *follow.Record) (all []*event) {
 		if !is {
 			return
 		}
-		v := find(r, created, medium, budgetRule, fmt.Sprintf("%s reached %s: %s", sessionName(r), limit, what),
+		v := find(r, created, medium, budgetRule,
+			fmt.Sprintf("%s reached %s: %s", sessionName(r), limit, what),
 			r.Session.ID, reason)
 		v.Unmapped.Lineage.Why = reason
 		if root := r.Session.Root; root != nil {
@@ -149,8 +150,9 @@ func (e *Encoder) delegated(r *follow.Record, b *api.Delegated) []*event {
 	if b.Time != nil {
 		at = b.Time.UTC().String()
 	}
-	v := find(r, created, medium, delegatedRule, fmt.Sprintf("%s asked %s for work, and no process of it was found",
-		sessionName(r), display.Text(b.Broker)), r.Session.ID, b.Broker, asked, at)
+	v := find(r, created, medium, delegatedRule,
+		fmt.Sprintf("%s asked %s for work, and no process of it was found",
+			sessionName(r), display.Text(b.Broker)), r.Session.ID, b.Broker, asked, at)
 	x := evidence{Data: map[string]string{"broker": b.Broker}}
 	if b.Asked != nil {
 		x.Actor = &actor{Process: e.evident(v, r, asked, b.Asked.Comm, b.Asked.Argv)}
@@ -185,9 +187,11 @@ func (e *Encoder) death(r *follow.Record) []*event {
 	if p.Signal == "" || k.Passed || k.Kind != "oom" && (by.PID == 0 || by.Ref == p.Ref || inside) {
 		return nil
 	}
-	v := find(r, created, medium, killedRule, fmt.Sprintf("%s%s: %s", named(p), ofSession(r), display.HowEnded(p)),
+	v := find(r, created, medium, killedRule, fmt.Sprintf("%s%s: %s", named(p),
+		ofSession(r), display.HowEnded(p)),
 		r.Session.ID, k.Kind, by.Ref, p.Signal)
-	x := evidence{Process: e.evident(v, r, p.Ref, p.Comm, p.Argv), Data: map[string]string{"signal": p.Signal, "kind": k.Kind}}
+	x := evidence{Process: e.evident(v, r, p.Ref, p.Comm, p.Argv),
+		Data: map[string]string{"signal": p.Signal, "kind": k.Kind}}
 	if by.PID != 0 {
 		x.Actor = &actor{Process: e.evident(v, r, by.Ref, by.Comm, nil)}
 	}
@@ -201,7 +205,8 @@ func (e *Encoder) busy(r *follow.Record) *event {
 	message := fmt.Sprintf("%s: %s", sessionName(r), display.Left(c, r.Time, callCommand))
 	v := find(r, created, medium, busyRule, message, r.Session.ID, c.Calls[0].Agent, c.Calls[0].ID)
 	v.Count = uint64(c.Processes)
-	v.Evidences = []evidence{{Data: map[string]string{"call": display.CallNames(c.Calls), "tool": c.Calls[0].Tool}}}
+	v.Evidences = []evidence{{Data: map[string]string{"call": display.CallNames(c.Calls),
+		"tool": c.Calls[0].Tool}}}
 	return v
 }
 
@@ -213,7 +218,8 @@ func health(r *follow.Record) (all []*event) {
 	}
 	add := func(a activity, rule rule, message string, subject ...any) {
 		v := find(r, a, severityOf(a), rule, message, subject...)
-		v.Unmapped.Lineage.Condition = &condition{Level: now.Level, Mode: now.Mode, Degraded: now.Degraded}
+		v.Unmapped.Lineage.Condition = &condition{Level: now.Level,
+			Mode: now.Mode, Degraded: now.Degraded}
 		if before.Level != now.Level {
 			v.Unmapped.Lineage.Condition.Before = before.Level
 		}
@@ -221,7 +227,8 @@ func health(r *follow.Record) (all []*event) {
 	}
 	switch {
 	case len(now.Degraded) > 0 && !slices.Equal(now.Degraded, before.Degraded):
-		add(created, degradedRule, "lineage is degraded: "+display.Text(strings.Join(now.Degraded, "; ")), "degraded")
+		add(created, degradedRule, "lineage is degraded: "+
+			display.Text(strings.Join(now.Degraded, "; ")), "degraded")
 	case len(now.Degraded) == 0 && len(before.Degraded) > 0:
 		add(closed, degradedRule, "lineage is no longer degraded", "degraded")
 	}
@@ -235,7 +242,8 @@ func health(r *follow.Record) (all []*event) {
 	}
 	switch {
 	case now.Breaker.Open && !before.Breaker.Open:
-		add(created, breakerRule, display.Breaker(now.Breaker)+": none of their sessions is ended automatically",
+		add(created, breakerRule, display.Breaker(now.Breaker)+
+			": none of their sessions is ended automatically",
 			"breaker")
 	case !now.Breaker.Open && before.Breaker.Open:
 		add(closed, breakerRule, "the circuit breaker is closed", "breaker")

@@ -53,7 +53,8 @@ func endMessage(r *follow.Record, reason string) string {
 }
 
 func outcomeMessage(r *follow.Record, o *api.Outcome) string {
-	what := cmp.Or(strings.TrimSpace(outcomes[o.Outcome].detail), "outcome "+display.Text(string(o.Outcome)))
+	what := cmp.Or(strings.TrimSpace(outcomes[o.Outcome].detail),
+		"outcome "+display.Text(string(o.Outcome)))
 	return fmt.Sprintf("%s %s at the end of %s", nameOf(o.Ref, o.Comm), what, sessionName(r))
 }
 

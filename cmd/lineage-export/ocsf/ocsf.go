@@ -78,7 +78,8 @@ var severities = [...]struct {
 func (e *Encoder) Encode(r *follow.Record) iter.Seq[follow.LogRecord] {
 	return func(yield func(follow.LogRecord) bool) {
 		for v := range e.events(r) {
-			if !yield(follow.LogRecord{Severity: severities[v.SeverityID].otel, Line: v.Message, JSON: encode(v)}) {
+			if !yield(follow.LogRecord{Severity: severities[v.SeverityID].otel,
+				Line: v.Message, JSON: encode(v)}) {
 				return
 			}
 		}
@@ -147,7 +148,8 @@ func newEvent(r *follow.Record, a activity, s severity, uid, code, message strin
 		v.Metadata.CorrelationUID = follow.SessionUID(r, s.ID)
 		v.Unmapped.Lineage.Session = sessionOf(r)
 		if s.Rule != "" {
-			v.Unmapped.AIAgent = &aiAgent{UID: s.Rule, Name: s.Rule, InstanceUID: v.Metadata.CorrelationUID}
+			v.Unmapped.AIAgent = &aiAgent{UID: s.Rule, Name: s.Rule,
+				InstanceUID: v.Metadata.CorrelationUID}
 		}
 	}
 	return v

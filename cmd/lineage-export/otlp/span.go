@@ -107,7 +107,8 @@ func processSpan(r *follow.Record) *trace.Span {
 // replacedSpan is the span of a program that its process replaced by an exec, below that of the process.
 func replacedSpan(r *follow.Record) *trace.Span {
 	e := r.Event
-	s := span(below(r), programName(e.Was), r.Time.Add(-time.Duration(e.TimeNS-min(e.SinceNS, e.TimeNS))), r.Time)
+	s := span(below(r), programName(e.Was), r.Time.Add(-time.Duration(e.TimeNS-min(e.SinceNS,
+		e.TimeNS))), r.Time)
 	s.Attributes = append(processAttributes(r, e.Was), attributes{}.truth("lineage.process.replaced", true)...) // the program ended by an exec
 	return s
 }
@@ -143,7 +144,8 @@ func processAttributes(r *follow.Record, runs *api.Process) attributes {
 		a = a.number("process.parent_pid", int64(p.Parent.PID))
 	}
 	if c := p.Container; c != nil {
-		a = a.text("container.id", c.ID).text("k8s.pod.name", c.Pod).text("k8s.namespace.name", c.Namespace)
+		a = a.text("container.id", c.ID).text("k8s.pod.name",
+			c.Pod).text("k8s.namespace.name", c.Namespace)
 		if c.Pod == "" {
 			a = a.text("container.name", c.Name)
 		} else {
@@ -282,9 +284,11 @@ func outcomeEvent(at time.Time, o *api.Outcome) *trace.Span_Event {
 func logOf(r *follow.Record, l *follow.LogRecord) *logs.LogRecord {
 	severity := logs.SeverityNumber(l.Severity)
 	out := &logs.LogRecord{
-		TimeUnixNano: nanos(r.Time), ObservedTimeUnixNano: nanos(r.Time), EventName: "lineage." + string(r.Kind),
+		TimeUnixNano: nanos(r.Time), ObservedTimeUnixNano: nanos(r.Time),
+		EventName:      "lineage." + string(r.Kind),
 		SeverityNumber: severity, SeverityText: strings.TrimPrefix(severity.String(), "SEVERITY_NUMBER_"),
-		Body: textValue(l.Line), Attributes: []*common.KeyValue{{Key: "ocsf.raw", Value: textValue(string(l.JSON))}},
+		Body: textValue(l.Line), Attributes: []*common.KeyValue{{Key: "ocsf.raw",
+			Value: textValue(string(l.JSON))}},
 	}
 	if at := r.Span(); at.TraceID != (follow.TraceID{}) {
 		out.TraceId, out.SpanId, out.Flags = at.TraceID[:], at.SpanID[:], 1

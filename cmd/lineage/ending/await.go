@@ -105,7 +105,8 @@ func (w *Waiter) verdict(ctx context.Context, id string, deadline time.Time) (*a
 }
 
 // companions are the sessions, beside the targets, that hold work of theirs.
-func (w *Waiter) companions(ctx context.Context, targets []*target, deadline time.Time) (ids []string, err error) {
+func (w *Waiter) companions(ctx context.Context, targets []*target,
+	deadline time.Time) (ids []string, err error) {
 	list, err := patient(ctx, deadline, func() (*api.Sessions, error) { return w.client.Sessions(ctx, "live", "") })
 	if err != nil {
 		return nil, err
@@ -115,7 +116,8 @@ func (w *Waiter) companions(ctx context.Context, targets []*target, deadline tim
 	}
 	for _, s := range list.Items {
 		if s.DelegatedBy != "" && waited(s.DelegatedBy) && !waited(s.ID) {
-			w.Console.Say("wait: session %s holds work of %s, and is waited for, too", s.ID, s.DelegatedBy)
+			w.Console.Say("wait: session %s holds work of %s, and is waited for, too",
+				s.ID, s.DelegatedBy)
 			ids = append(ids, s.ID)
 		}
 	}

@@ -83,7 +83,8 @@ func (o *Options) Command(sel *api.Selection) (api.Command, error) {
 	if err := o.Check(sel, nil); err != nil {
 		return api.Command{}, err
 	}
-	c := api.Command{Verb: api.VerbEnd, Sessions: sel.Words, All: sel.All, Plan: o.Plan, GraceMS: o.request().GraceMS}
+	c := api.Command{Verb: api.VerbEnd, Sessions: sel.Words, All: sel.All,
+		Plan: o.Plan, GraceMS: o.request().GraceMS}
 	if o.Now {
 		c.GraceMS = new(int64(0))
 	}

@@ -50,7 +50,8 @@ type step struct {
 // New begins the page of a session. redact hides secrets in arguments; nil leaves arguments out.
 func New(s *api.Session, redact func(argv []string) []string) *Page {
 	host, _ := os.Hostname() // a page without the name of its host is still true
-	return &Page{session: s, host: host, members: members{redact: redact, all: make(map[api.Ref]*process)},
+	return &Page{session: s, host: host, members: members{redact: redact,
+		all: make(map[api.Ref]*process)},
 		byID: make(map[callKey]*call), listens: make(map[portKey]*port)}
 }
 

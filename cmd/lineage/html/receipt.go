@@ -35,7 +35,8 @@ func (v *receipt) Tone(t display.Tone) string {
 
 // receipt describes a report.
 func (p *Page) receipt(r *api.Report, s scale, peak int) *receipt {
-	v := &receipt{Class: "open", Receipt: display.Receipt{Verdict: "no verdict", Sum: "this session has no receipt"}}
+	v := &receipt{Class: "open", Receipt: display.Receipt{Verdict: "no verdict",
+		Sum: "this session has no receipt"}}
 	if r == nil {
 		return v
 	}
@@ -86,7 +87,8 @@ func counted(c *api.Counted) string {
 	if c == nil {
 		return ""
 	}
-	s := fmt.Sprintf("%s in it, %d live, %d dying", display.Count(int(c.Births), "birth"), c.Live, c.Dying)
+	s := fmt.Sprintf("%s in it, %d live, %d dying",
+		display.Count(int(c.Births), "birth"), c.Live, c.Dying)
 	if c.Unentered > 0 {
 		s += fmt.Sprintf(", %d without room", c.Unentered)
 	}

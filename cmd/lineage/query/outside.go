@@ -55,7 +55,8 @@ func (h Outsiders) process(s *procfs.Stat) api.Process {
 	p := api.Process{
 		Ref: api.Ref{PID: int(s.PID)}, Comm: s.Comm, Exe: h.Proc.Link(s.PID, "exe"),
 		Argv: procfs.SplitArgv(argv), ArgvTruncated: cut,
-		Cgroup: h.Proc.Cgroup(s.PID), State: api.StateLive, Task: string(rune(s.State)), RSSBytes: h.rss(s.PID),
+		Cgroup: h.Proc.Cgroup(s.PID), State: api.StateLive, Task: string(rune(s.State)),
+		RSSBytes: h.rss(s.PID),
 	}
 	if status, err := h.Proc.Status(s.PID); err == nil {
 		p.UID = new(int(status.UIDs[1]))
@@ -133,7 +134,8 @@ func same(p, q *api.Port) bool {
 // tree is an orphan and its descendants. What runs in a terminal that the tree serves
 // is in use, as in tmux; and what runs in another cgroup is managed, as the services
 // of a user's systemd.
-func (h Outsiders) tree(orphan *procfs.Stat, cgroup string, children map[uint32][]procfs.Stat) []tracer.Identity {
+func (h Outsiders) tree(orphan *procfs.Stat, cgroup string,
+	children map[uint32][]procfs.Stat) []tracer.Identity {
 	all := []tracer.Identity{identity(orphan)}
 	for next := 0; next < len(all); next++ {
 		for i := range children[all[next].PID] {

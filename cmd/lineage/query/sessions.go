@@ -67,7 +67,8 @@ func age(s *api.Session, now time.Time) time.Duration {
 
 // Trees asks for the trees of the selected sessions, and for a process that a word names for what it started; all:
 // with every exited process.
-func Trees(ctx context.Context, c api.Client, sel *api.Selection, all bool) (trees []api.Tree, err error) {
+func Trees(ctx context.Context, c api.Client, sel *api.Selection,
+	all bool) (trees []api.Tree, err error) {
 	dead := "ancestors"
 	if all {
 		dead = "all"

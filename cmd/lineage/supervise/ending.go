@@ -45,7 +45,8 @@ type leftover struct {
 }
 
 func newEnding(f family, j *job) *ending {
-	e := &ending{family: f, j: j, outcome: api.OutcomeSelf, patience: killWait, byPID: make(map[int]*leftover)}
+	e := &ending{family: f, j: j, outcome: api.OutcomeSelf, patience: killWait,
+		byPID: make(map[int]*leftover)}
 	j.orphan = e.reaped
 	return e
 }
@@ -172,7 +173,8 @@ func (l *leftover) died(how api.OutcomeKind) {
 func (e *ending) report(empty bool) *api.Report {
 	rep := &api.Report{
 		Head: api.NewHead("report"), State: api.StateEnded, EndReason: "root_exit",
-		Verdict: api.VerdictClean, VerdictWhy: e.family.scope(), ConfirmedEmpty: empty, Truncated: e.more > 0,
+		Verdict: api.VerdictClean, VerdictWhy: e.family.scope(),
+		ConfirmedEmpty: empty, Truncated: e.more > 0,
 		Processes: []api.Outcome{},
 	}
 	if !empty {

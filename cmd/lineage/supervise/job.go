@@ -168,7 +168,8 @@ func (j *job) stopped(sig unix.Signal) {
 		j.signalGroup(unix.SIGCONT)
 		return
 	}
-	if limited := j.limited != nil; (limited || sig == unix.SIGSTOP) && !watched() || limited && sig != unix.SIGTSTP {
+	if limited := j.limited != nil; (limited || sig == unix.SIGSTOP) && !watched() ||
+		limited && sig != unix.SIGTSTP {
 		// Nothing would continue us, or a deadline must not wait. The process that stopped
 		// the command must continue it.
 		j.halted = true

@@ -179,7 +179,8 @@ func first(most int, lines []string) []string {
 // endedBefore says why the session ended before the command exited; "" if it
 // did not.
 func (r *runner) endedBefore(rep *api.Report) string {
-	if r.leaks.looked || r.timed != nil && r.timed.over || rep.EndReason == "" || rep.EndReason == "root_exit" {
+	if r.leaks.looked || r.timed != nil && r.timed.over || rep.EndReason == "" ||
+		rep.EndReason == "root_exit" {
 		return "" // for another reason than ours
 	}
 	why := display.State(&api.Session{State: api.StateEnded, EndReason: rep.EndReason})
@@ -206,7 +207,8 @@ func (r *runner) others(rep *api.Report, about string, names *display.Names, all
 		switch {
 		case n.Tone == display.Warn:
 			held = append(held, about+n.Text)
-		case all && n.Tone == display.Faint && (n.Lock == nil || len(n.Lock.Waiting) > 0 || n.Lock.PID != root):
+		case all && n.Tone == display.Faint && (n.Lock == nil ||
+			len(n.Lock.Waiting) > 0 || n.Lock.PID != root):
 			freed = append(freed, about+n.Text)
 		}
 	}

@@ -241,10 +241,12 @@ func (r *runner) check() (*shim.Account, error) {
 	if r.User != "" {
 		var err error
 		if who, err = lookupAccount(r.User); err != nil {
-			return nil, fmt.Errorf("run: --user %s: %s", r.User, strings.TrimPrefix(err.Error(), "user: "))
+			return nil, fmt.Errorf("run: --user %s: %s", r.User,
+				strings.TrimPrefix(err.Error(), "user: "))
 		}
 		r.Env = environ(who, r.Env)
-	} else if name, uid := lookupEnv(r.Env, "SUDO_USER"), lookupEnv(r.Env, "SUDO_UID"); uid != "" && uid != "0" &&
+	} else if name, uid := lookupEnv(r.Env, "SUDO_USER"), lookupEnv(r.Env,
+		"SUDO_UID"); uid != "" && uid != "0" &&
 		name != "root" && os.Geteuid() == 0 && !r.Quiet {
 		r.say("run: %s runs as root, because sudo started lineage; add --user %s, or --user root if root is meant",
 			r.command(), name)
@@ -300,7 +302,8 @@ func unlessEnded[T any](
 
 func (r *runner) request(pid int) api.NewSession {
 	req := api.NewSession{
-		Root: api.Ref{PID: pid}, Name: r.Name, Exclusive: r.Exclusive, OnRootExit: r.OnExit, Spare: r.Spare,
+		Root: api.Ref{PID: pid}, Name: r.Name, Exclusive: r.Exclusive,
+		OnRootExit: r.OnExit, Spare: r.Spare,
 		MaxLifetimeMS: r.Limits.MaxLifetime.Milliseconds(), IdleMS: r.Limits.Idle.Milliseconds(),
 		MaxProcesses: r.Limits.MaxProcesses, MaxRSSBytes: r.Limits.MaxRSS, TimeoutMS: r.timed.ms(),
 	}
@@ -344,7 +347,8 @@ func (r *runner) say(format string, args ...any) {
 	if r.Stderr == nil {
 		return
 	}
-	io.WriteString(r.Stderr, display.InLocale(os.Getenv, "lineage: "+display.Text(fmt.Sprintf(format, args...))+"\n"))
+	io.WriteString(r.Stderr, display.InLocale(os.Getenv,
+		"lineage: "+display.Text(fmt.Sprintf(format, args...))+"\n"))
 }
 
 func exitCode(ws unix.WaitStatus) int {

@@ -62,7 +62,8 @@ func (t *timed) fallsBack(r *runner, err error) bool {
 		return false
 	}
 	if t.Verbose {
-		r.say("timeout: no session, %v: what descends from %s is ended; %s", err, r.command(), unknownToSubreaper)
+		r.say("timeout: no session, %v: what descends from %s is ended; %s",
+			err, r.command(), unknownToSubreaper)
 	}
 	return true
 }

@@ -137,7 +137,8 @@ func (d *drawing) row(s step) {
 	}
 	notes := d.notes(&n.Process)
 	if p.Width > 0 && !p.Wide {
-		used := width(prefix) + width(glyph) + len(letter) + 1 + len(pid) + 1 + width(times) + width(notes)
+		used := width(prefix) + width(glyph) + len(letter) + 1 + len(pid) +
+			1 + width(times) + width(notes)
 		command = Fit(command, max(p.Width-used, 16))
 	}
 	command += times

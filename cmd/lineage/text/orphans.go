@@ -54,7 +54,8 @@ func unreaped(items []api.Orphan) string {
 	names := display.Some(parents, mostParents, func(r **api.Process) string {
 		return fmt.Sprintf("%d %s (%d)", (*r).PID, display.Text((*r).Comm), zombies[(*r).Ref])
 	})
-	return "zombies go when their parent waits for them: mend, restart or end " + strings.Join(names, ", ")
+	return "zombies go when their parent waits for them: mend, restart or end " +
+		strings.Join(names, ", ")
 }
 
 // OrphanColumns are the columns of the list of orphans, and HostOrphanColumns of the
@@ -119,7 +120,8 @@ func delegatedText(o *api.Orphan) string {
 func parentText(o *api.Orphan) string {
 	switch {
 	case o.Reaper != nil && o.Reaper.Session != "" && o.Reaper.Session != o.Session:
-		return strings.TrimSpace(fmt.Sprintf("%d %s", o.Reaper.PID, o.Reaper.Comm)) + " of " + o.Reaper.Session
+		return strings.TrimSpace(fmt.Sprintf("%d %s", o.Reaper.PID, o.Reaper.Comm)) +
+			" of " + o.Reaper.Session
 	case o.Reaper != nil:
 		return strings.TrimSpace(fmt.Sprintf("%d %s", o.Reaper.PID, o.Reaper.Comm))
 	case o.Parent != nil:
@@ -139,7 +141,8 @@ func Equal(trees []api.Tree) *Listing {
 		t.row(header(EqualColumns)...)
 		for _, g := range all {
 			first, last := g.Processes[0], g.Processes[len(g.Processes)-1]
-			t.row(Ref(p, first.Ref), fmt.Sprint(len(g.Processes)), first.Session, fmt.Sprint(cmp.Or(g.Creator, &api.Process{}).PID),
+			t.row(Ref(p, first.Ref), fmt.Sprint(len(g.Processes)), first.Session,
+				fmt.Sprint(cmp.Or(g.Creator, &api.Process{}).PID),
 				display.Size(g.RSSBytes), p.since(last.Busy)+" to "+p.since(first.Busy), p.Command(first))
 		}
 		return t

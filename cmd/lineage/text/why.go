@@ -93,7 +93,8 @@ func writeSteps(p *Page, edges []api.Edge) {
 			}
 		}
 		row := []string{
-			fmt.Sprintf("  %s%s  %s", display.Indent(depth, maxIndent), Ref(p, e.Child.Ref), p.Command(&e.Child)),
+			fmt.Sprintf("  %s%s  %s", display.Indent(depth, maxIndent),
+				Ref(p, e.Child.Ref), p.Command(&e.Child)),
 			display.Text(e.Kind),
 			p.clock(e.Time),
 			fate,
@@ -119,7 +120,8 @@ func facts(p *Page, why *api.Why) string {
 	case pr.State != "" && pr.State != api.StateLive:
 		all = append(all, display.HowEnded(pr))
 	case why.Parent != nil:
-		all = append(all, fmt.Sprintf("parent now %s %s", Ref(p, why.Parent.Ref), display.Name(why.Parent)))
+		all = append(all, fmt.Sprintf("parent now %s %s", Ref(p, why.Parent.Ref),
+			display.Name(why.Parent)))
 	case pr.Parent != nil:
 		all = append(all, "parent now "+Ref(p, *pr.Parent))
 	}
@@ -208,7 +210,8 @@ func hintEnd(p *Page, items []api.Why) {
 	if len(alone) == 1 && p.Host == "" {
 		p.Wrap(0, fmt.Sprintf("To end it and what it started: lineage end %d --branch", alone[0]))
 	}
-	p.Line("To end the session: lineage end %s    (-o wide: full command lines)", strings.Join(names, " ")+p.there())
+	p.Line("To end the session: lineage end %s    (-o wide: full command lines)",
+		strings.Join(names, " ")+p.there())
 }
 
 // Ref names a process: exactly on a wide page, else by its PID.

@@ -42,8 +42,10 @@ func NewContainerd(i *Instance) *Containerd {
 	Need(i.T, "test-brokers", "containerd", "ctr", "runc", "/bin/busybox")
 	require.NoError(i.T, PrivateRun())
 	socket, config := filepath.Join(i.Dir, "containerd.sock"), filepath.Join(i.Dir, "containerd.toml")
-	c := &Containerd{engine{i, []string{"ctr", "-a", socket}}, socket, "docker.io/library/lngtest:latest", "/" + filepath.Base(NewCgroup(i.T).Dir)}
-	require.NoError(i.T, os.WriteFile(config, fmt.Appendf(nil, containerdConfig, i.Dir, socket, c.Image), 0o600))
+	c := &Containerd{engine{i, []string{"ctr", "-a", socket}}, socket,
+		"docker.io/library/lngtest:latest", "/" + filepath.Base(NewCgroup(i.T).Dir)}
+	require.NoError(i.T, os.WriteFile(config, fmt.Appendf(nil, containerdConfig,
+		i.Dir, socket, c.Image), 0o600))
 	c.serve("version", c.stop, "containerd", "-c", config)
 	return c
 }
@@ -68,7 +70,8 @@ func (c *Containerd) Import(names ...string) {
 	}
 	layer := archive(c.i.T, programs).Bytes()
 	config, err := json.Marshal(map[string]any{
-		"os": "linux", "architecture": runtime.GOARCH, "config": map[string]any{"Entrypoint": []string{"/bin/sleep", "300"}},
+		"os": "linux", "architecture": runtime.GOARCH,
+		"config": map[string]any{"Entrypoint": []string{"/bin/sleep", "300"}},
 		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{fmt.Sprintf("sha256:%x", sha256.Sum256(layer))}},
 	})
 	require.NoError(c.i.T, err)

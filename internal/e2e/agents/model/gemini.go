@@ -46,8 +46,10 @@ func (g *gemini) write(w http.ResponseWriter, t Turn) {
 		parts = append(parts, map[string]any{"functionCall": map[string]any{"name": c.Tool, "args": c.Args}})
 	}
 	answer := map[string]any{
-		"candidates":    []any{map[string]any{"index": 0, "finishReason": "STOP", "content": map[string]any{"role": "model", "parts": parts}}},
-		"usageMetadata": map[string]any{"promptTokenCount": 10, "candidatesTokenCount": 10, "totalTokenCount": 20},
+		"candidates": []any{map[string]any{"index": 0, "finishReason": "STOP",
+			"content": map[string]any{"role": "model", "parts": parts}}},
+		"usageMetadata": map[string]any{"promptTokenCount": 10, "candidatesTokenCount": 10,
+			"totalTokenCount": 20},
 	}
 	if g.stream {
 		stream(w).send("", answer)

@@ -71,7 +71,8 @@ func (m *messages) write(w http.ResponseWriter, t Turn) {
 		id = "toolu_sub"
 	}
 	for i, c := range t.Calls {
-		block(map[string]any{"type": "tool_use", "id": fmt.Sprintf("%s_%d_%d", id, m.answered(), i), "name": c.Tool, "input": map[string]any{}},
+		block(map[string]any{"type": "tool_use", "id": fmt.Sprintf("%s_%d_%d", id, m.answered(), i),
+			"name": c.Tool, "input": map[string]any{}},
 			map[string]any{"type": "input_json_delta", "partial_json": encoded(c.Args)})
 	}
 	e.send("message_delta", map[string]any{"delta": map[string]any{"stop_reason": reason}, "usage": usage})

@@ -73,7 +73,8 @@ func (r *responses) write(w http.ResponseWriter, t Turn) {
 	}
 	for i, c := range t.Calls {
 		id := fmt.Sprintf("%s_%d_%d", prefix, r.answered(), i)
-		call := map[string]any{"type": "function_call", "id": "fc_" + id, "call_id": id, "name": c.Tool, "arguments": encoded(c.Args)}
+		call := map[string]any{"type": "function_call", "id": "fc_" + id,
+			"call_id": id, "name": c.Tool, "arguments": encoded(c.Args)}
 		for _, space := range r.Tools {
 			if slices.ContainsFunc(space.Tools, func(t struct{ Name string }) bool { return t.Name == c.Tool }) {
 				call["namespace"] = space.Name

@@ -260,8 +260,7 @@ func (c *client) decode(resp *http.Response, doc any) error {
 	return c.foreign("malformed reply: %v", err)
 }
 
-func fetch[T any](c *client, ctx context.Context, method, path string,
-	query url.Values, body any) (*T, error) {
+func fetch[T any](c *client, ctx context.Context, method, path string, query url.Values, body any) (*T, error) {
 	resp, err := c.do(ctx, method, path, query, body)
 	if err != nil {
 		return nil, err
@@ -283,8 +282,7 @@ func (c *client) Status(ctx context.Context) (*Status, error) {
 }
 
 func (c *client) Sessions(ctx context.Context, state, name string) (*Sessions, error) {
-	return fetch[Sessions](c, ctx, http.MethodGet, "/v1/sessions",
-		values("state", state, "name", name), nil)
+	return fetch[Sessions](c, ctx, http.MethodGet, "/v1/sessions", values("state", state, "name", name), nil)
 }
 
 func (c *client) Create(ctx context.Context, req NewSession) (*Session, error) {
@@ -323,10 +321,8 @@ func (c *client) Command(ctx context.Context, s SignedCommand) (*CommandReply, e
 	return fetch[CommandReply](c, ctx, http.MethodPost, "/v1/commands", nil, s)
 }
 
-func (c *client) CommandReceipt(ctx context.Context, id string,
-	wait time.Duration) (*CommandReply, error) {
-	return fetch[CommandReply](c, ctx, http.MethodGet, "/v1/commands/"+url.PathEscape(id),
-		waiting(wait), nil)
+func (c *client) CommandReceipt(ctx context.Context, id string, wait time.Duration) (*CommandReply, error) {
+	return fetch[CommandReply](c, ctx, http.MethodGet, "/v1/commands/"+url.PathEscape(id), waiting(wait), nil)
 }
 
 func (c *client) Process(ctx context.Context, ref string) (*Process, error) {
@@ -358,8 +354,7 @@ func (c *client) Why(ctx context.Context, ref string) (*Why, error) {
 }
 
 func (c *client) WhyPort(ctx context.Context, proto string, port int) (*Holders, error) {
-	return fetch[Holders](c, ctx, http.MethodGet, "/v1/why",
-		values("port", strconv.Itoa(port), "proto", proto), nil)
+	return fetch[Holders](c, ctx, http.MethodGet, "/v1/why", values("port", strconv.Itoa(port), "proto", proto), nil)
 }
 
 func (c *client) WhyPath(ctx context.Context, f PathRef) (*Holders, error) {

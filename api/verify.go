@@ -77,7 +77,8 @@ func (r *Report) Contradictions() (all []string) {
 	}
 	wrong(killed > r.Killed || killed < r.Killed && !r.Truncated,
 		"it counts %d killed, and names %d", r.Killed, killed)
-	wrong(left > r.Left || left < r.Left && !r.Truncated, "it counts %d left, and names %d", r.Left, left)
+	wrong(left > r.Left || left < r.Left && !r.Truncated,
+		"it counts %d left, and names %d", r.Left, left)
 	clean := r.Verdict == VerdictClean
 	wrong(clean && r.Left > 0, "its verdict is clean, and it counts %d left", r.Left)
 	wrong(clean && !r.ConfirmedEmpty, "its verdict is clean, and no scan confirmed it")

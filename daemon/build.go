@@ -34,8 +34,7 @@ import (
 // registry.
 func (h Host) build(p parts, o Options) *Service {
 	k, r, log, files := p.kernel, p.rules, p.log, cmp.Or(h.Files, "/")
-	e := enforcer.New(k, enforcer.Options{Self: p.self, Clock: h.Clock.Monotonic,
-		Proc: h.Proc, Hold: h.Hold})
+	e := enforcer.New(k, enforcer.Options{Self: p.self, Clock: h.Clock.Monotonic, Proc: h.Proc, Hold: h.Hold})
 	reg := registry.New(registry.Options{
 		Kernel: k, Enforcer: e, Clock: h.Clock, Proc: h.Proc, Log: log, Period: h.Period,
 	})
@@ -50,8 +49,7 @@ func (h Host) build(p parts, o Options) *Service {
 	})
 	containers := lookup.NewContainerFinder(h.Proc, log)
 	ground := registry.Ground{Registry: reg, Kernel: k, Proc: h.Proc, Clock: h.Clock, Log: log}
-	ruled := rules.Options{Ground: ground, Rules: r, Enforcer: e,
-		Containers: containers, Audit: p.audit.Add}
+	ruled := rules.Options{Ground: ground, Rules: r, Enforcer: e, Containers: containers, Audit: p.audit.Add}
 	steward := rules.New(ruled)
 	s.Attribution = attribution.New(attribution.Options{
 		Options: ruled, Steward: steward, Sockets: h.Sockets, Files: files, Self: p.self,
@@ -69,13 +67,11 @@ func (h Host) build(p parts, o Options) *Service {
 	archive := history.NewArchive(s.Recorder, s.Access)
 	find := lookup.New(lookup.Options{Ground: ground, Access: s.Access, Containers: containers})
 	lines := stream.Lines{
-		Ground: ground, Find: find, Heartbeat: h.Limits.Heartbeat,
-		Stopping: s.stopping, Tally: &stream.Tally{},
+		Ground: ground, Find: find, Heartbeat: h.Limits.Heartbeat, Stopping: s.stopping, Tally: &stream.Tally{},
 	}
 	started := time.Now().UTC()
 	s.status = status.New(status.Options{
-		Ground: ground, Access: s.Access, Rules: r, SelfCheck: s.selfCheck,
-		Recorder: s.Recorder, Tally: lines.Tally,
+		Ground: ground, Access: s.Access, Rules: r, SelfCheck: s.selfCheck, Recorder: s.Recorder, Tally: lines.Tally,
 		Version: o.Version, Ephemeral: o.Ephemeral != 0, Started: started, Start: s.start, Audit: p.audit,
 	},
 		r.Degraded, func() []string { return steward.Unrefused(false) }, steward.Unread, s.selfCheck.Degraded,
@@ -91,8 +87,7 @@ func (h Host) build(p parts, o Options) *Service {
 	})
 	keeper := &rules.Keeper{Ground: ground, Find: find, Access: s.Access, Rules: r, Steward: steward}
 	orders := signed.New(signed.Options{
-		Ground: ground, Memory: p.commands, HostKeys: filepath.Join(files, "etc/ssh"),
-		Policy: r.Policy, BootID: p.bootID,
+		Ground: ground, Memory: p.commands, HostKeys: filepath.Join(files, "etc/ssh"), Policy: r.Policy, BootID: p.bootID,
 		Find: find, Archive: archive, Access: s.Access, Acts: does, Stopping: s.stopping,
 	})
 	feed := stream.NewFeed(stream.FeedOptions{Lines: lines, Status: s.status.Watched})
@@ -100,8 +95,7 @@ func (h Host) build(p parts, o Options) *Service {
 		Ground: ground, Access: s.Access, Enforcer: e, Find: find, Archive: archive, Holdings: held,
 		Acts: does, Marks: claims,
 		Events: stream.NewEvents(stream.EventsOptions{
-			Lines: lines, Ring: s.Ring, Archive: archive, BootID: p.bootID,
-			Version: o.Version, Started: started,
+			Lines: lines, Ring: s.Ring, Archive: archive, BootID: p.bootID, Version: o.Version, Started: started,
 		}),
 		Feed: feed, Status: s.status, Metrics: system.MetricsHandler(s.status.Snapshot),
 		Rules: r, Steward: steward, Attribution: s.Attribution,

@@ -97,7 +97,8 @@ func verdict(r *api.Report) (verdict, sum string) {
 	case r.Verdict == "":
 		return "still ending", fmt.Sprintf("%d of %s dead after %s", ended, all, took)
 	case r.State == api.StateActive && r.Verdict == api.VerdictLeft: // run --on-exit report
-		return "nothing was ended", fmt.Sprintf("the session continues with %s", Count(r.Left, "process"))
+		return "nothing was ended", fmt.Sprintf("the session continues with %s",
+			Count(r.Left, "process"))
 	case r.Verdict == api.VerdictUnknown:
 		return verdict, "no proof that nothing is left: " + Text(cmp.Or(r.VerdictWhy,
 			"the daemon does not say why"))
@@ -116,7 +117,8 @@ func verdict(r *api.Report) (verdict, sum string) {
 
 // Outcomes are rows of how processes ended, and notes on those without a row.
 func Outcomes(processes []api.Outcome, n Names) ([]Row, []Note) {
-	tones := map[api.OutcomeKind]Tone{api.OutcomeSelf: Faint, api.OutcomeKill: Warn, api.OutcomeLeft: Bad}
+	tones := map[api.OutcomeKind]Tone{api.OutcomeSelf: Faint,
+		api.OutcomeKill: Warn, api.OutcomeLeft: Bad}
 	rows := make([]Row, len(processes))
 	for i := range processes {
 		o := &processes[i]

@@ -19,10 +19,8 @@ import (
 // runCommand is the command line of run; run does the work and returns the exit code.
 func (a *app) runCommand(run func(context.Context, supervise.Options) int, connect func(context.Context, string) (api.Client, error)) *cobra.Command {
 	o := supervise.Options{}
-	onExit := cli.Choice{Value: supervise.OnExitEnd,
-		Words: []string{supervise.OnExitEnd, supervise.OnExitReport}}
-	signals, exclusive := cli.Choice{Value: "any",
-		Words: []string{"any", "session"}}, cli.Choice{Words: api.Exclusive}
+	onExit := cli.Choice{Value: supervise.OnExitEnd, Words: []string{supervise.OnExitEnd, supervise.OnExitReport}}
+	signals, exclusive := cli.Choice{Value: "any", Words: []string{"any", "session"}}, cli.Choice{Words: api.Exclusive}
 	leaks, spare := cli.Choice{Words: []string{"fail"}}, cli.Choice{Words: []string{"root"}}
 	cmd := &cobra.Command{
 		Use:   "run [flags] -- CMD [ARG...]",
@@ -68,8 +66,7 @@ be written, and 124 instead of 0 if a limit ended the session.`,
 		if err := checkName(o.Name, exclusive.Value); err != nil {
 			return err
 		}
-		for name, d := range map[string]time.Duration{"max-lifetime": o.Limits.MaxLifetime,
-			"idle": o.Limits.Idle} {
+		for name, d := range map[string]time.Duration{"max-lifetime": o.Limits.MaxLifetime, "idle": o.Limits.Idle} {
 			if cmd.Flags().Changed(name) && d < time.Millisecond {
 				return before("run: %w", cli.Invalid("--"+name, d, "at least 1ms"))
 			}
@@ -83,8 +80,7 @@ be written, and 124 instead of 0 if a limit ended the session.`,
 			return before("run: --leaks and --on-exit report exclude each other")
 		}
 		if o.Leaks.After < 0 || !o.Leaks.Fail && cmd.Flags().Changed("leaks-after") {
-			return before("run: %w", cli.Invalid("--leaks-after", o.Leaks.After,
-				"0s or more, with --leaks"))
+			return before("run: %w", cli.Invalid("--leaks-after", o.Leaks.After, "0s or more, with --leaks"))
 		}
 		a.reaches(&o, connect)
 		if !o.Quiet {
@@ -107,8 +103,7 @@ be written, and 124 instead of 0 if a limit ended the session.`,
 	f.Var(&signals, "signals", "which processes CMD and what it starts may signal: `SCOPE`, any or session")
 	f.Var(&spare, "spare", "which processes no other one of the session may kill or stop: `WHICH`, root (CMD and what its marks name)")
 	f.Var(&leaks, "leaks", "what a process means that CMD leaves: `ACTION`, fail")
-	f.DurationVar(&o.Leaks.After, "leaks-after", 200*time.Millisecond,
-		"how long after CMD's exit it has to be alive: `TIME`")
+	f.DurationVar(&o.Leaks.After, "leaks-after", 200*time.Millisecond, "how long after CMD's exit it has to be alive: `TIME`")
 	f.BoolVar(&o.Subreaper, "subreaper", true, "make orphans children of run, not of PID 1")
 	return cmd
 }

@@ -230,8 +230,8 @@ func (a *Attribution) take(x *candidate, p *proof) {
 	}
 	n, err := a.o.Kernel.Adopt(into, 0)
 	if err != nil {
-		a.o.Log.Error().Err(err).Str(system.KeySession,
-			into.String()).Msg("descendants of delegated work not entered")
+		a.o.Log.Error().Err(err).
+			Str(system.KeySession, into.String()).Msg("descendants of delegated work not entered")
 	}
 	a.book(x, p, into, n)
 }

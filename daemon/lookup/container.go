@@ -78,8 +78,8 @@ func (f *ContainerFinder) Of(pid uint32, near *lineage.Container) *lineage.Conta
 	found, err := f.find(pid, id, runtime)
 	switch {
 	case err != nil:
-		f.log.Debug().Err(err).Uint32(system.KeyPID, pid).Str(system.KeyContainer,
-			id).Msg("container without a name")
+		f.log.Debug().Err(err).Uint32(system.KeyPID, pid).
+			Str(system.KeyContainer, id).Msg("container without a name")
 		fallthrough
 	case found.Container == nil:
 		if near != nil && near.ID == id {

@@ -86,7 +86,8 @@ func (e *Encoder) receipt(r *follow.Record) *event {
 	v.Unmapped.Lineage.Receipt = &receipt{
 		Reason: reason, Verdict: string(cmp.Or(d.Verdict, api.VerdictUnknown)),
 		Why: d.VerdictWhy, Confirmed: d.ConfirmedEmpty,
-		Processes: len(d.Processes), Killed: d.Killed, Left: d.Left, Started: d.Started, Exited: d.Exited,
+		Processes: len(d.Processes), Killed: d.Killed, Left: d.Left,
+		Started: d.Started, Exited: d.Exited,
 		WouldEnd: d.WouldEnd, Truncated: d.Truncated, AuditHead: d.AuditHead,
 	}
 	return v
@@ -153,7 +154,8 @@ func (e *Encoder) outcome(r *follow.Record, o *api.Outcome) *event {
 }
 
 // evident is a process that a finding names, in short: a finding may name many.
-func (e *Encoder) evident(v *event, r *follow.Record, ref api.Ref, comm string, argv []string) *process {
+func (e *Encoder) evident(v *event, r *follow.Record, ref api.Ref,
+	comm string, argv []string) *process {
 	d := e.member(v, r, ref, comm, argv)
 	d.Parent, d.Ancestry = nil, nil
 	v.cut(&d.CmdLine, maxShortArgs)

@@ -98,7 +98,8 @@ func processSpan(r *follow.Record) *trace.Span {
 	if p.Signal != "" || p.Killer != nil {
 		killer := cmp.Or(p.Killer, &api.Sender{Signal: p.Signal})
 		s.Events = append(s.Events, &trace.Span_Event{
-			TimeUnixNano: nanos(r.Time), Name: "lineage.signal", Attributes: attributes{}.signal(killer),
+			TimeUnixNano: nanos(r.Time), Name: "lineage.signal",
+			Attributes: attributes{}.signal(killer),
 		})
 	}
 	return s
@@ -286,7 +287,8 @@ func logOf(r *follow.Record, l *follow.LogRecord) *logs.LogRecord {
 	out := &logs.LogRecord{
 		TimeUnixNano: nanos(r.Time), ObservedTimeUnixNano: nanos(r.Time),
 		EventName:      "lineage." + string(r.Kind),
-		SeverityNumber: severity, SeverityText: strings.TrimPrefix(severity.String(), "SEVERITY_NUMBER_"),
+		SeverityNumber: severity, SeverityText: strings.TrimPrefix(severity.String(),
+			"SEVERITY_NUMBER_"),
 		Body: textValue(l.Line), Attributes: []*common.KeyValue{{Key: "ocsf.raw",
 			Value: textValue(string(l.JSON))}},
 	}

@@ -91,7 +91,8 @@ func patient[T any](ctx context.Context, deadline time.Time, ask func() (T, erro
 // verdict returns the receipt of a session that has ended. One that proves nothing is an error, too.
 func (w *Waiter) verdict(ctx context.Context, id string, deadline time.Time) (*api.Report, error) {
 	r, err := patient(ctx, deadline, func() (*api.Report, error) {
-		one := waiting{c: w.client, id: id, hurried: context.Background(), timeout: time.Until(deadline)}
+		one := waiting{c: w.client, id: id, hurried: context.Background(),
+			timeout: time.Until(deadline)}
 		return one.report(ctx, 0)
 	})
 	switch {

@@ -41,7 +41,8 @@ func (o *Options) Flags(f *pflag.FlagSet) {
 	f.StringVar(&o.Call, "call", "", "end what the tool call with this `ID` has left, of the selected sessions")
 	f.BoolVarP(&o.Yes, "yes", "y", false, "do not ask")
 	f.IntVar(&o.MaxHosts, "max-hosts", hosts.MaxHosts, "end sessions on at most `N` hosts")
-	f.BoolVar(&o.AllOrNone, "all-or-none", false, "with -H: send nothing unless every host can be asked")
+	f.BoolVar(&o.AllOrNone, "all-or-none", false,
+		"with -H: send nothing unless every host can be asked")
 }
 
 // Check returns what is wrong with the flags, for what is selected.

@@ -30,7 +30,8 @@ type fact struct{ Name, Value string }
 
 // Tone is the class of style.css of a row or note.
 func (v *receipt) Tone(t display.Tone) string {
-	return [...]string{display.Plain: "", display.Faint: "", display.Warn: "open", display.Bad: "bad"}[t]
+	return [...]string{display.Plain: "", display.Faint: "", display.Warn: "open",
+		display.Bad: "bad"}[t]
 }
 
 // receipt describes a report.

@@ -82,8 +82,10 @@ const readTime = 10 * time.Second
 // Orphans returns the children of PID 1 that belong to no service of the host and hold a
 // deleted directory or a terminal that is gone, or whose tree holds a port; and what could
 // not be read. In a container PID 1 is another process.
-func (h Outsiders) Orphans(ctx context.Context) (orphans []text.HostOrphan, unknown []string, err error) {
-	if ns, err := h.Proc.PIDNamespace(uint32(os.Getpid())); err == nil && ns != procfs.InitPIDNamespace {
+func (h Outsiders) Orphans(ctx context.Context) (orphans []text.HostOrphan,
+	unknown []string, err error) {
+	if ns, err := h.Proc.PIDNamespace(uint32(os.Getpid())); err == nil &&
+		ns != procfs.InitPIDNamespace {
 		return nil, nil, &cli.Error{Code: api.ExitUnsupported, Err: tracer.ErrPIDNamespace}
 	}
 	children, err := h.Proc.ByParent()

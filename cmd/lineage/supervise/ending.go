@@ -134,7 +134,8 @@ func (e *ending) look() (alive bool) {
 			}
 			argv, _ := proc.Cmdline(p.PID)
 			l = &leftover{start: p.Start, Outcome: api.Outcome{
-				Ref: api.Ref{PID: int(p.PID)}, Comm: p.Comm, Argv: procfs.SplitArgv(argv), Leftover: true,
+				Ref: api.Ref{PID: int(p.PID)}, Comm: p.Comm,
+				Argv: procfs.SplitArgv(argv), Leftover: true,
 			}}
 			e.over = append(e.over, l)
 		}

@@ -114,7 +114,8 @@ func (l *link) close() {
 }
 
 // create opens the session, and says if it has to wait for its name.
-func (r *runner) create(ctx context.Context, link *link, signals <-chan os.Signal, pid int) (err error) {
+func (r *runner) create(ctx context.Context, link *link, signals <-chan os.Signal,
+	pid int) (err error) {
 	wait := createTimeout
 	if r.Exclusive == api.ExclusiveWait || r.Exclusive == api.ExclusiveReplace {
 		wait = math.MaxInt64

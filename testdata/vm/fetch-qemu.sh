@@ -5,7 +5,7 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$1"
-dir=$(cd "$1" && pwd)
+dir=$(cd "$1" && pwd -P)
 program=$dir/qemu-system-x86_64
 
 # The emulation of cmpxchg16b before 8 corrupts the guest's flags.

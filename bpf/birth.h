@@ -145,8 +145,8 @@ static inline void kill_newborn(struct entry *creator, struct task_struct *child
 #ifndef BASELINE
 	if (config.can_signal && bpf_send_signal_task) {
 		if (e)
-			set_flags(e,
-				  FLAG_KILLED); /* before the send: the hook on signals asks */
+			/* Before the send: the hook on signals asks. */
+			set_flags(e, FLAG_KILLED);
 		if (!bpf_send_signal_task(child, SIGKILL, PIDTYPE_TGID, 0)) {
 			count(COUNT_NEWBORN_KILLED);
 			return;

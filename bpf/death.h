@@ -45,8 +45,8 @@ static inline bool bury(u32 tgid, struct entry *e, u64 start, bool keep)
 	flags = e->flags;
 	if (session && keep) {
 		chain_count(session, DIED);
-		e->session =
-			session | SESSION_DEAD; /* baseline: a member until it is counted */
+		/* Baseline: a member until it is counted. */
+		e->session = session | SESSION_DEAD;
 		WRITE_ONCE(e->start, ENTRY_DEAD | ENTRY_TEARING | start);
 	} else {
 		if (session)
@@ -153,8 +153,8 @@ __noinline int client_left(u32 tgid, u64 start, u32 status)
 
 	if (!s || (!(status & 0x7f) && status >> 8 < CODE_INTERRUPTED) || !alive(&s->root))
 		return 0;
-	fetch_add(&s->left,
-		  1); /* a full barrier: a pass that takes what is due later sees it */
+	/* A full barrier: a pass that takes what is due later sees it. */
+	fetch_add(&s->left, 1);
 	WRITE_ONCE(control.due, 1);
 	return 0;
 }

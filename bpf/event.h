@@ -104,8 +104,8 @@ static inline u64 cgroup_of(struct task_struct *t)
 /* The name is only text. If it changes meanwhile, some of the copy is old and some is new. */
 static inline void describe(struct facts *f, struct task_struct *t)
 {
-	u64 *to =
-		(u64 *)f->comm; /* else the compiler copies by halves, as facts has only u32 */
+	/* Else the compiler copies by halves, as facts has only u32. */
+	u64 *to = (u64 *)f->comm;
 
 	f->uid = uid_of(t);
 	to[0] = ((u64 *)t->comm)[0];

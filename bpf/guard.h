@@ -91,7 +91,7 @@ static inline bool spared_from(const struct entry *by, u64 from, u32 tgid,
 		return false;
 	if (!is_spared(e, id, t->tgid) || !chain_has(from, id))
 		return false;
-	/* The root of a session inside is no equal: any member can open one. */
+	/* The root of a nested session may not: any member can open one. */
 	return from != id || !is_spared(by, id, tgid);
 }
 

@@ -76,8 +76,8 @@ func (g *Graph) LastKilled(until uint64, is func(sig uint8, from *Signal) bool, 
 		for _, l := range [...]*list{&s.present, &s.past} {
 			for n := l.head; n != nil; n = n.links[roll].next {
 				sig := uint8(n.status & 0x7f)
-				if n.exit && sig != 0 && n.exited <= until && (at == nil ||
-					n.exited >= at.exited) && is(sig, n.signal) {
+				if n.exit && sig != 0 && n.exited <= until &&
+					(at == nil || n.exited >= at.exited) && is(sig, n.signal) {
 					at = n
 				}
 			}

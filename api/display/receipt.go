@@ -100,8 +100,8 @@ func verdict(r *api.Report) (verdict, sum string) {
 		return "nothing was ended", fmt.Sprintf("the session continues with %s",
 			Count(r.Left, "process"))
 	case r.Verdict == api.VerdictUnknown:
-		return verdict, "no proof that nothing is left: " + Text(cmp.Or(r.VerdictWhy,
-			"the daemon does not say why"))
+		return verdict, "no proof that nothing is left: " +
+			Text(cmp.Or(r.VerdictWhy, "the daemon does not say why"))
 	case r.Verdict != api.VerdictClean:
 		sum = fmt.Sprintf("%d of %s in %s", ended, all, took)
 	case members == 0:

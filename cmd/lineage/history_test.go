@@ -68,7 +68,7 @@ func TestHistoryPages(t *testing.T) {
 	}
 }
 
-// An event of another day is shown with its date, the name of a reaped process is no longer known, and a stream that
+// An event of another day has its date. A reaped process has no name any more. A stream that
 // ended early says why.
 func TestPastEvents(t *testing.T) {
 	f := newFake()

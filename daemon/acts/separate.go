@@ -141,8 +141,8 @@ func (a *Acts) look(b *Branch, between func()) (x found, err error) {
 				continue
 			}
 			inside := x.opened[n.Info().Parent]
-			if x.opened[id] = inside || id == b.ID ||
-				d.has(n.Info().Root); x.opened[id] && !inside && id != b.ID {
+			x.opened[id] = inside || id == b.ID || d.has(n.Info().Root)
+			if x.opened[id] && !inside && id != b.ID {
 				x.outer = append(x.outer, id)
 			}
 		}

@@ -160,8 +160,8 @@ func (a *Attribution) judge(met []tracer.Process) {
 // taken reports whether a process is now a member of another session, or is protected.
 func (a *Attribution) taken(t *tracer.Process) bool {
 	e, err := a.o.Kernel.Lookup(t.PID)
-	return err == nil && e.Identity == t.Identity && (e.Session != t.Session ||
-		e.Flags&tracer.FlagProtected != 0)
+	return err == nil && e.Identity == t.Identity &&
+		(e.Session != t.Session || e.Flags&tracer.FlagProtected != 0)
 }
 
 // claimants are the sessions that outsiders may work for, and the companion sessions

@@ -35,8 +35,8 @@ func ReadableSession(s *api.Session, r Reader) *api.Session {
 	d := *s
 	if s.Root != nil {
 		d.Root = new(*s.Root)
-		d.Root.Argv, d.Root.FirstArgv = KnownArgv(d.Root, d.Root.Argv,
-			r), KnownArgv(d.Root, d.Root.FirstArgv, r)
+		d.Root.Argv = KnownArgv(d.Root, d.Root.Argv, r)
+		d.Root.FirstArgv = KnownArgv(d.Root, d.Root.FirstArgv, r)
 	}
 	d.Delegated, d.Token = ReadableDelegated(d.Delegated, r), ""
 	return &d

@@ -42,8 +42,8 @@ func Killer(c Clock, id lineage.ID, died string, flags tracer.EntryFlags, s *lin
 			Handled: true, Raised: true}
 	case s != nil:
 		return Sender(c, s)
-	case died == "SIGKILL" && flags&tracer.FlagKilled != 0, died == "SIGTERM" &&
-		flags&tracer.FlagTermed != 0:
+	case died == "SIGKILL" && flags&tracer.FlagKilled != 0,
+		died == "SIGTERM" && flags&tracer.FlagTermed != 0:
 		return &api.Sender{Signal: died, Kind: lineage.ByLineage.String()}
 	}
 	return nil

@@ -104,8 +104,7 @@ func (h *Holdings) look(before Held, output string, family map[tracer.SessionID]
 	ctx, cancel := context.WithTimeout(context.Background(), wait+collectAside)
 	defer cancel()
 	began := time.Now()
-	for pause := 10 * time.Millisecond; len(before.Ports) > 0; pause = min(2*pause,
-		250*time.Millisecond) {
+	for pause := 10 * time.Millisecond; len(before.Ports) > 0; pause = min(2*pause, 250*time.Millisecond) {
 		a.freed = h.freed(ctx, before.Ports)
 		if len(a.freed.Busy) == 0 || time.Since(began)+pause > wait {
 			break

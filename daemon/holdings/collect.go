@@ -52,8 +52,8 @@ func (h *Holdings) collect(limit time.Duration, ids ...tracer.SessionID) {
 	if len(ids) == 1 {
 		only = ids[0]
 	}
-	_, around := h.active()
 	all, err := walk(h.o.Kernel, only, nil)
+	_, around := h.active() // after the walk: members of a session that began meanwhile have a place
 	if err != nil {
 		h.o.Log.Error().Err(err).Str(system.KeySession, fmt.Sprint(ids)).Msg("ports and locks not read")
 		return

@@ -156,11 +156,12 @@ func bySession(
 		now[id] = make(map[tracer.Identity]uint64)
 	}
 	for _, u := range all {
-		for id, depth := u.session, 0; id != 0 &&
-			depth < registry.MaxDepth; id, depth = around[id], depth+1 {
+		id := u.session
+		for depth := 0; id != 0 && depth < registry.MaxDepth; depth++ {
 			if its := now[id]; its != nil {
 				its[u.process] = u.cpu
 			}
+			id = around[id]
 		}
 	}
 	return now

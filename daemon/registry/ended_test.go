@@ -64,7 +64,7 @@ func TestReceiptsAreBounded(t *testing.T) {
 }
 
 // TestNotLeft: a session that became empty after the verdict that some are left has no receipt that says so, and what died
-// before its root is no leftover.
+// before its root is not a leftover.
 func TestNotLeft(t *testing.T) {
 	o, k := newRegistry(t)
 	s := session(t, o, k, 100)

@@ -10,7 +10,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// Requests that wait for names take at most so many bytes, in places of this size with what they ask for.
+// maxPlaces bounds the bytes of all requests that wait for names. Each counts as placeSize.
 const (
 	maxPlaces = 128 << 10
 	placeSize = 512

@@ -163,8 +163,8 @@ func (p *sampler) look(done *Resync, period bool) error {
 		if n, err := r.o.Kernel.OpenMissedAgents(); err != nil {
 			r.o.Log.Error().Err(err).Msg("missed agents not found")
 		} else if n > 0 {
-			r.o.Log.Warn().Int(system.KeyAdded,
-				n).Msg("the kernel skipped the exec of agents, sessions opened")
+			r.o.Log.Warn().Int(system.KeyAdded, n).
+				Msg("the kernel skipped the exec of agents, sessions opened")
 		}
 	}
 	if !due && done.Cause == CauseNone {
@@ -209,8 +209,8 @@ func (p *sampler) look(done *Resync, period bool) error {
 
 // grown compares the kernel's counters with the last look, and returns the cause for
 // which the picture may be wrong, and whether the kernel's own bookkeeping may be.
-func (p *sampler) grown(misses, counters map[string]uint64, has tracer.Features) (cause Cause,
-	reconcile bool) {
+func (p *sampler) grown(
+	misses, counters map[string]uint64, has tracer.Features) (cause Cause, reconcile bool) {
 	sum := uint64(0)
 	for _, n := range misses {
 		sum += n

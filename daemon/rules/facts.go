@@ -77,8 +77,8 @@ func (s *Steward) runs(pid uint32, exe string) func() (file, initial bool) {
 	return sync.OnceValues(func() (file, initial bool) {
 		r, err := s.o.Kernel.Runs(tracer.Identity{PID: pid}, exe)
 		if err != nil && !errors.Is(err, tracer.ErrNotFound) {
-			s.o.Log.Warn().Err(err).Uint32(system.KeyPID,
-				pid).Msg("no rule with exe matches: file not compared")
+			s.o.Log.Warn().Err(err).Uint32(system.KeyPID, pid).
+				Msg("no rule with exe matches: file not compared")
 		}
 		return err == nil && r.File, err == nil && !r.Inside
 	})

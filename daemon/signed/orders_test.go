@@ -51,7 +51,7 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// TestTooMany: a command ends no more sessions than one may.
+// TestTooMany: a command ends at most as many sessions as a command may name.
 func TestTooMany(t *testing.T) {
 	f := registrytest.New(t)
 	f.Run()

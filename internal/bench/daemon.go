@@ -61,8 +61,8 @@ func startDaemon(ctx context.Context, binary string) (d *daemon, err error) {
 
 // until polls for what no event announces.
 func until(ctx context.Context, what string, done func() error) (err error) {
-	for end := time.Now().Add(time.Minute); time.Now().Before(end) &&
-		ctx.Err() == nil; time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ctx.Err() == nil &&
+		time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
 		if err = done(); err == nil {
 			return nil
 		}

@@ -8,7 +8,7 @@ import (
 const none = 0 // no entry: an element's number begins at 1
 
 // State is the host and all kernel sides at one moment. A task, a session and an entry are numbers; a task's is also
-// its start time. Task 0 is init: it never dies, is no member, and forks outsiders.
+// its start time. Task 0 is init: it never dies, is not a member, and forks outsiders.
 type State struct {
 	mem []byte // all that follows, without padding: what a search copies, compares and hashes
 	// By the promises alone, for each task, bits of sessions: those that it may be a member of, and must.

@@ -110,8 +110,8 @@ func (w *walk) below(parent uint32, parentFD, depth int) (found bool) {
 			continue
 		}
 		now, err := proc.Stat(p.PID)
-		if err == nil && now.Parent == parent && now.Start == p.Start && (parentFD < 0 ||
-			!procfs.Exited(parentFD)) {
+		if err == nil && now.Parent == parent && now.Start == p.Start &&
+			(parentFD < 0 || !procfs.Exited(parentFD)) {
 			if w.first(p) {
 				found = true
 				_ = unix.PidfdSendSignal(fd, w.sig, nil, 0) // it may be dead by now

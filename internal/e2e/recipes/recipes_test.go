@@ -164,7 +164,7 @@ func TestAgentsPolicy(t *testing.T) {
 // killed kills a child, and exits as shells do then.
 const killed = "sleep 300 & kill -9 $!; wait $!"
 
-// names demands that what follows a job says which process killed the child, and no more.
+// names demands that the step after a job names the process that killed the child, and nothing else.
 func names(t *testing.T, said, sender string) {
 	t.Helper()
 	by := regexp.MustCompile(`(?m)^.*killed by SIGKILL from [0-9]+ ` + sender + `, a member of this session.*\n`)

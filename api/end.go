@@ -117,6 +117,8 @@ type Report struct {
 	Left           int          `json:"left"`                  // processes that are still alive; before the verdict as the kernel counts them
 	Zombies        []Zombie     `json:"zombies,omitempty"`     // dead members that wait for their parent
 	ConfirmedEmpty bool         `json:"confirmed_empty"`       // the kernel counts no live member, and a scan of its tasks found none
+	Limits         *Limits      `json:"limits,omitempty"`      // that its cgroup held the session to
+	Account        *Account     `json:"account,omitempty"`     // what its members used, by their cgroup
 	Truncated      bool         `json:"truncated,omitempty"`   // Processes names only some
 	Counted        *Counted     `json:"counted,omitempty"`     // what the verdict is based on; absent: the kernel no longer had the session
 	AuditHead      string       `json:"audit_head,omitempty"`  // number and hash of the newest record of the audit log on the disk, before this one's

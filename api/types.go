@@ -110,6 +110,8 @@ type Session struct {
 	DelegatedBy   string       `json:"delegated_by,omitempty"`   // the session whose work it holds, on evidence
 	Container     *Container   `json:"container,omitempty"`      // that its root runs in
 	Shared        string       `json:"shared,omitempty"`         // the rule for a server of several sessions
+	Limits        *Limits      `json:"limits,omitempty"`         // what the kernel holds its members to
+	Account       *Account     `json:"account,omitempty"`        // what its members used, by their cgroup; absent: it has none of its own
 	Delegated     []Delegated  `json:"delegated,omitempty"`      // what members handed to other daemons
 	Replaced      []string     `json:"replaced,omitempty"`       // only in the reply to its creator: the sessions that were ended for its name
 	Warnings      []string     `json:"warnings,omitempty"`       // only in the reply to the request that caused them
@@ -278,6 +280,8 @@ type NewSession struct {
 	// Exclusive is what happens if a session of the caller has the name, or has had it and is not proven to be empty, or
 	// work of such a session continues: fail, wait or replace. Absent: only live sessions count, and it fails.
 	Exclusive string `json:"exclusive,omitempty"`
+	// Limits are what the kernel holds the members to. Absent: nothing. The session is not opened if the host cannot.
+	Limits *Limits `json:"limits,omitempty"`
 }
 
 // Values of [NewSession.Exclusive].

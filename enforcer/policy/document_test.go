@@ -116,7 +116,7 @@ var sections = []struct{ key, text string }{
 	},
 	{
 		"containers",
-		"With `session: exec` the first process of the command, and what it starts, are the session, and what else runs in the container is in none. [How to](HOWTO.md#end-what-a-docker-exec-left), [limits](../KNOWN_ISSUES.md#delegated-work).",
+		"With `session: exec` the first process of the command, and what it starts, are the session, and what else runs in the container is in none. [How to](CONTAINERS.md#end-what-a-docker-exec-left), [limits](../KNOWN_ISSUES.md#delegated-work).",
 	},
 	{"operators", "[How to set it up](FLEET.md)."},
 	{"keep", "When a member becomes a program that a rule matches, it moves to a [kept session](HOWTO.md#keep-a-development-server)."},

@@ -107,10 +107,10 @@ func TestQueries(t *testing.T) {
 	})
 }
 
-// TestDaemonSet: that of packaging/kubernetes gives the daemon what the command for docker in docs/INSTALL.md
+// TestDaemonSet: that of packaging/kubernetes gives the daemon what the command for docker in docs/CONTAINERS.md
 // gives it, which is tested, and the policy. The one that unloads has the daemon's privileges.
 func TestDaemonSet(t *testing.T) {
-	text := read(t, "docs/INSTALL.md")
+	text := read(t, "docs/CONTAINERS.md")
 	block := func(name string) string {
 		m := regexp.MustCompile("(?s)<!-- recipe: " + name + " -->\n```[a-z]+\n(.*?)```").FindStringSubmatch(text)
 		require.Equal(t, len(m), 2)

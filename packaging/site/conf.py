@@ -17,7 +17,7 @@ html_show_search_summary = False  # the script would fetch the pages, which no b
 # The menu, as the README groups the pages.
 menu = {
     "Learn": "docs/TUTORIAL docs/HOW-IT-WORKS",
-    "Do": "docs/INSTALL docs/HOWTO docs/AGENTS docs/RECIPES docs/LIBRARY docs/MONITORING docs/TELEMETRY docs/SIEM",
+    "Do": "docs/INSTALL docs/HOWTO docs/AGENTS docs/RECIPES docs/CONTAINERS docs/MONITORING docs/TELEMETRY docs/SIEM",
     "Look up": "docs/COMMANDS docs/REFERENCE docs/API docs/POLICY docs/FLEET docs/TOP",
     "Judge": "docs/SECURITY docs/ASSURANCE docs/results/bugs KNOWN_ISSUES docs/COMPATIBILITY docs/results/kernels docs/results/escapes BENCHMARKS",
     "Change": "CONTRIBUTING docs/CODEBASE docs/DESIGN CHANGELOG docs/results/change docs/results/nightly",

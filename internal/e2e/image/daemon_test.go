@@ -232,7 +232,7 @@ func TestDaemonWithout(t *testing.T) {
 		s := s.in(t)
 		p := stage.Start(t, s.docker.Command("run", "--rm", "--network", "none", "--cap-add", "BPF", s.tag, "version")).Wait()
 		if p.Code() != 125 || !strings.Contains(p.Err.String(), `unknown capability: "CAP_BPF"`) {
-			t.Errorf("docker knows CAP_BPF: put BPF and PERFMON in the place of SYS_ADMIN in docs/INSTALL.md: %v", p)
+			t.Errorf("docker knows CAP_BPF: put BPF and PERFMON in the place of SYS_ADMIN in docs/CONTAINERS.md: %v", p)
 		}
 	})
 }

@@ -41,11 +41,11 @@ func newShop(t *testing.T) *shop {
 // in is the same shop, for another test.
 func (s *shop) in(t *testing.T) *shop { return &shop{s.Instance.In(t), s.docker, s.tag} }
 
-// recipe is a block of docs/INSTALL.md, for this image and with this instance's
+// recipe is a block of docs/CONTAINERS.md, for this image and with this instance's
 // directories in place of the host's.
 func (s *shop) recipe(name string) string {
 	s.T.Helper()
-	all, _ := stage.Recipes(s.T, "docs/INSTALL.md")
+	all, _ := stage.Recipes(s.T, "docs/CONTAINERS.md")
 	if all[name] == "" {
 		s.T.Fatalf("there is no recipe %s", name)
 	}

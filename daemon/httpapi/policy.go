@@ -168,6 +168,7 @@ func (h *host) sessionWith(id tracer.Identity) (tracer.SessionInfo, error) {
 // termsText describes the limits of a rule's session.
 func termsText(t policy.Terms) string {
 	text := fmt.Sprintf(", grace %v", t.Grace)
+	l := &t.Limits
 	for _, limit := range []struct {
 		name string
 		set  bool
@@ -176,6 +177,8 @@ func termsText(t policy.Terms) string {
 		{"max_lifetime", t.MaxLifetime > 0, t.MaxLifetime},
 		{"max_processes", t.MaxProcesses > 0, t.MaxProcesses},
 		{"max_rss", t.MaxRSS > 0, policy.Size(t.MaxRSS)}, {"idle", t.Idle > 0, t.Idle},
+		{"memory", l.Memory > 0, l.Memory}, {"memory_high", l.MemoryHigh > 0, l.MemoryHigh}, {"cpus", l.CPUs > 0, l.CPUs},
+		{"max_tasks", l.MaxTasks > 0, l.MaxTasks}, {"io_weight", l.IOWeight > 0, l.IOWeight},
 	} {
 		if limit.set {
 			text += fmt.Sprintf(", %s %v", limit.name, limit.v)

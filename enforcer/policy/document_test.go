@@ -36,6 +36,7 @@ var samples = map[string]sample{
 	"defaults.max_rss":       {"8GiB", "8GB"},
 	"defaults.idle":          {"30m", "half an hour"},
 	"defaults.idle_cpu":      {"2s", "2"},
+	"defaults.limits":        {"{memory: 8GiB}", "{memory: 8GB}"},
 
 	"agents[].name":          {"claude-code", "claude code"},
 	"agents[].enabled":       {"true", "1"},
@@ -48,6 +49,7 @@ var samples = map[string]sample{
 	"agents[].signals":       {"any", "none"},
 	"agents[].spare":         {"none", "agent"},
 	"agents[].on_root_exit":  {"report", "keep"},
+	"agents[].limits":        {"{cpus: 2.5, leave: return}", "2 CPUs"},
 
 	"containers[].name":            {"sandboxes", "all sandboxes"},
 	"containers[].match.runtime":   {"docker", "podman"},
@@ -98,6 +100,13 @@ var samples = map[string]sample{
 	"daemon.audit.max_size":   {"256MiB", "1KiB"},
 	"daemon.audit.keep":       {"30", "0"},
 
+	"limits.memory":      {"8GiB", "8GB"},
+	"limits.memory_high": {"6GiB", "1KiB"},
+	"limits.cpus":        {"2.5", "0.001"},
+	"limits.max_tasks":   {"500", "-1"},
+	"limits.io_weight":   {"50", "10001"},
+	"limits.leave":       {"return", "kill"},
+
 	"match.comm":   {"[claude, codex]", "a-name-of-16-byte"},
 	"match.exe":    {"/opt/**/bin/worker", "worker"},
 	"match.argv":   {"'^--serve$'", "'*'"},
@@ -128,6 +137,7 @@ var sections = []struct{ key, text string }{
 		"daemon",
 		"After a reload `lineage policy show` names the keys that need a restart. **How large is the history?** By default at most 1 GiB, and at most 30 days old: `history` bounds `/var/lib/lineage/history.db`, `audit` the log `/var/log/lineage/audit.jsonl`.",
 	},
+	{"limits", "Of `defaults` and of rules of `agents`. Flags of `lineage run` come before them. [What each does](CONTAINERS.md#limits)."},
 	{"match", "What rules of `agents`, `keep`, `protect` and `brokers.shared` select. All given keys must hold; a list means any of its items."},
 }
 
@@ -235,7 +245,10 @@ type key struct {
 // keys are those of a section, in the order of the file.
 func keys(of string) (all []key) {
 	root := reflect.ValueOf(Default()).Elem()
-	if of == "match" {
+	switch of {
+	case "limits":
+		return below(reflect.ValueOf(&Default().Defaults.Limits).Elem(), "limits")
+	case "match":
 		return below(reflect.New(reflect.TypeFor[Match]()).Elem(), "match")
 	}
 	for _, k := range below(root, "") {
@@ -262,7 +275,7 @@ func below(v reflect.Value, path string) (all []key) {
 			}
 		}
 		_, single := x.Addr().Interface().(value)
-		if x.Kind() == reflect.Struct && !single && x.Type() != reflect.TypeFor[Match]() {
+		if x.Kind() == reflect.Struct && !single && x.Type() != reflect.TypeFor[Match]() && x.Type() != reflect.TypeFor[Limits]() {
 			all = append(all, below(x, at)...)
 			continue
 		}
@@ -284,6 +297,8 @@ func (k *key) takes() string {
 	switch {
 	case typ == reflect.TypeFor[Match](), typ == reflect.TypeFor[*Match]():
 		return "a [match](#match)"
+	case typ == reflect.TypeFor[Limits]():
+		return "[limits](#limits)"
 	case one != "":
 		s = "`" + strings.ReplaceAll(one, "|", "`, `") + "`"
 	case typ == reflect.TypeFor[Pattern]():
@@ -327,7 +342,7 @@ func (k *key) unset() string {
 	case v == "": // the first word
 		word, _, _ := strings.Cut(k.Tag.Get("one"), "|")
 		return "`" + word + "`"
-	case k.Type.Kind() == reflect.Slice && k.value.Len() == 0:
+	case k.Type == reflect.TypeFor[Limits](), k.Type.Kind() == reflect.Slice && k.value.Len() == 0:
 		return "none"
 	case k.Type.Kind() == reflect.Slice:
 		return "`" + strings.ReplaceAll(fmt.Sprint(v), " ", ", ") + "`"
@@ -348,6 +363,9 @@ func with(path, value string) string {
 	}
 	if last, ok := strings.CutPrefix(path, "match."); ok {
 		path, value = "protect[].match", fmt.Sprintf("{%s: %s}", last, value)
+	}
+	if strings.HasPrefix(path, "limits.") {
+		path = "defaults." + path
 	}
 	list, last, inRule := strings.Cut(path, "[].")
 	if key, ok := strings.CutPrefix(last, "match."); ok {

@@ -53,6 +53,7 @@ type Agent struct {
 	Signals      string   `key:"signals" one:"any|session" doc:"as at the top of the file"`
 	Spare        string   `key:"spare" one:"auto|none|root" doc:"as at the top of the file"`
 	OnRootExit   string   `key:"on_root_exit" one:"end|report" doc:"what happens to the leftovers when the root exits; default end"`
+	Limits       Limits   `key:"limits" doc:"as in defaults"`
 
 	placed
 }
@@ -109,6 +110,7 @@ type Terms struct {
 	Report       bool // leave the leftovers of a root that exits
 	Guarded      bool // its members' signals stay inside
 	Spared       bool // its members do not end its root
+	Limits       Limits
 }
 
 // Terms returns those of an agent's sessions: what the rule sets, else the defaults.
@@ -124,6 +126,7 @@ func (p *Policy) Terms(r *Agent) Terms {
 		Report:       r.OnRootExit == "report",
 		Guarded:      signals == "session",
 		Spared:       spare == "root" || spare == "auto" && signals == "session",
+		Limits:       given(p, r, "limits", r.Limits, d.Limits),
 	}
 }
 

@@ -24,7 +24,8 @@ func (d *decoder) scalar(n *yaml.Node, v reflect.Value, path string, tag reflect
 	if val, ok := v.Addr().Interface().(value); ok {
 		// 0 needs no unit, and a number without a unit gets an error of its own.
 		_, moment := val.(*Until)
-		if tagged != "!!str" && !(tagged == "!!timestamp" && moment) && (tagged != "!!int" ||
+		_, cpus := val.(*CPUs)
+		if tagged != "!!str" && !(tagged == "!!timestamp" && moment) && !(tagged == "!!float" && cpus) && (tagged != "!!int" ||
 			!v.CanInt() && !v.CanUint()) {
 			return wrongKind(wanted(v, words), "")
 		}
@@ -81,6 +82,7 @@ func wanted(v reflect.Value, words []string) string {
 var wants = map[reflect.Type]string{
 	reflect.TypeFor[Duration](): "a duration",
 	reflect.TypeFor[Size]():     "a size",
+	reflect.TypeFor[CPUs]():     "a number of CPUs",
 	reflect.TypeFor[Pattern]():  "an expression",
 	reflect.TypeFor[Glob]():     "a path",
 	reflect.TypeFor[NameGlob](): "a name",

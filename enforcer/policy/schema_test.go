@@ -90,6 +90,8 @@ func schemaOfScalar(t reflect.Type, tag reflect.StructTag) map[string]any {
 		return units(`^(0|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+)$`)
 	case reflect.TypeFor[Size]():
 		return units(`^(0|[0-9]+([KMGTP]i)?B)$`)
+	case reflect.TypeFor[CPUs]():
+		return map[string]any{"type": "number", "minimum": 0}
 	case reflect.TypeFor[Pattern]():
 		return map[string]any{"type": "string", "minLength": 1, "maxLength": 1000, "format": "regex"}
 	case reflect.TypeFor[Glob]():

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"math"
 	"math/bits"
 	"regexp"
 	"strconv"
@@ -99,6 +100,20 @@ func (s Size) String() string {
 	}
 	return strconv.FormatUint(n, 10) + sizeUnits[i]
 }
+
+// CPUs is a number of CPUs, in thousandths: 2.5, or 0.
+type CPUs uint64
+
+func (c *CPUs) set(text string) *wrong {
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(n >= 0 && n < 1e9) {
+		return &wrong{fmt.Sprintf("invalid number of CPUs %q", text), "use 2 or 2.5"}
+	}
+	*c = CPUs(math.Round(n * 1000))
+	return nil
+}
+
+func (c CPUs) String() string { return strconv.FormatFloat(float64(c)/1000, 'f', -1, 64) }
 
 // Pattern is an RE2 expression.
 type Pattern struct{ re *regexp.Regexp }

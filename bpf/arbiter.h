@@ -49,8 +49,8 @@ static inline bool collect(const struct identity *id, struct entry *e, u64 *sess
  * Give an entry another session in place, if it is there and still in `from`. Before
  * the swap the element may have become another process's, in the same session: then the
  * swap is undone. If the process has died since, it is counted in the new session, and
- * there is no undo, because it may have forked there. But if it was in no session, its
- * death may have been passed over already.
+ * there is no undo, because it may have forked there. But if the element became another's
+ * after the swap, in the new session, the undo is wrong: nothing here can tell the two.
  */
 static inline bool reassign(const struct identity *id, struct entry *e, u64 from, u64 to)
 {
@@ -58,8 +58,8 @@ static inline bool reassign(const struct identity *id, struct entry *e, u64 from
 
 	if (!swap(&e->session, from, to))
 		return false;
-	start = READ_ONCE(e->start);
-	if (start == id->start || (!start && from))
+	start = READ_ONCE(e->start) & (ENTRY_TEARING - 1);
+	if (!start || start == id->start)
 		return true;
 	return !swap(&e->session, to, from);
 }

@@ -165,7 +165,7 @@ static inline void chain_count(u64 id, struct change by)
 
 __noinline bool chain_has(u64 id, u64 wanted)
 {
-	for (int i = 0; i < MAX_DEPTH; i++) {
+	for (int i = 0; id && i < MAX_DEPTH; i++) {
 		struct session *s;
 
 		if (id == wanted)

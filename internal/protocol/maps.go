@@ -106,7 +106,7 @@ func (s *State) within(k *side, id, wanted uint8) bool {
 			return true
 		}
 	}
-	return id == wanted
+	return id == wanted && id != 0
 }
 
 // condemned is chain_demands() of session.h.
@@ -215,9 +215,14 @@ func (x *run) moveSwap() {
 func (x *run) moveCompare() {
 	c := x.c
 	c.at = moveLeave
-	if e := &x.side().entries[c.elem]; !e.of(c.start) && (e.start != 0 || c.from == 0 || x.off(GiveBack)) {
+	if x.another(&x.side().entries[c.elem], c.start) {
 		c.at = moveBack
 	}
+}
+
+// another: it is not the task's, alive or dead.
+func (x *run) another(e *entry, t uint8) bool {
+	return e.start != t && e.start != 0 || x.off(GiveBack) && !e.of(t)
 }
 
 // moveBack is the swap back. If that process died in between, it was counted in the new session.
@@ -235,7 +240,7 @@ func (x *run) moveBack() {
 func (x *run) moveLeave() {
 	c := x.c
 	s, k := x.s, x.side()
-	if c.to == 0 || !s.within(k, c.from, c.to) && !s.within(k, c.to, c.from) {
+	if !s.within(k, c.from, c.to) && !s.within(k, c.to, c.from) {
 		k.entries[c.elem].flags &^= flagTermed
 	}
 	x.countApart(c.from, c.to, (*session).leave)

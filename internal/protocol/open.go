@@ -200,7 +200,7 @@ func (x *run) openCompare() {
 	c, k := x.c, x.side()
 	e := &k.entries[c.elem]
 	parent := k.sessions[c.session].parent
-	gives := !e.of(c.child) && (e.start != 0 || parent == 0 || x.off(GiveBack))
+	gives := x.another(e, c.child)
 	if gives && e.session == c.session && !e.taken {
 		e.session = parent
 		x.openFailed()

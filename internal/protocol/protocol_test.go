@@ -79,6 +79,8 @@ var (
 	stills   = members(2, 3, 3, 1, bounds{fork: 1, exit: 0, pause: 1, resume: 1, exec: 1}).with(level2)
 	passes   = members(2, 3, 3, 1, bounds{fork: 1, exit: 1, pause: 2, resume: 1, end: 1, wake: 1}).with(second)
 	spares   = members(2, 3, 2, 2, bounds{outsider: 1, fork: 0, exit: 1, create: 1, strike: 1}).with(two)
+	regained = members(1, 2, 2, 2, bounds{fork: 1, exit: 1, create: 1, dissolve: 1})
+	remade   = members(2, 3, 3, 2, bounds{outsider: 1, fork: 1, exit: 1, create: 1, dissolve: 1}).with(two)
 	whole    = members(1, 3, 2, 3, bounds{outsider: 1, fork: 1, exit: 2, exec: 2, end: 1, takeOver: 1}).with(agents)
 )
 
@@ -88,7 +90,7 @@ func TestHolds(t *testing.T) {
 		"reuse": reuse, "again": again, "skips": skips, "creates": creates, "protects": protects, "silent": silent, "lossy": lossy, "takes": takes, "late": late, "room": room, "heirs": heirs, "twice": twice,
 		"halts": halts, "stalled": halts.with(func(m *Config) { m.Stall = true }), "nested": nested, "asked": asked, "handed": handed,
 		"pauses": pauses, "renewed": renewed, "nudged": nudged, "retried": retried, "dies": dies, "freed": freed, "stills": stills,
-		"unwaited": unwaited, "full": full, "let": let, "spares": spares,
+		"unwaited": unwaited, "full": full, "let": let, "spares": spares, "regained": regained,
 	} {
 		t.Run(name, func(t *testing.T) {
 			if f := holds(t, m, 1<<20); f.Cut {
@@ -187,6 +189,7 @@ var precautions = []struct {
 	{OpenOnce, 0, &room, "an exec and a take-over open one session"},
 	{OlderEntry, 0, &younger, "an entry that is younger than the process that is looked for is not stale"},
 	{GiveBack, 0, &keeps, "only the entry of a living process is given back after a swap"},
+	{GiveBack, 0, &regained, "also if it was in no session"},
 	{RootStands, 0, &creates, "a session whose root was entered, and forked, is not taken back"},
 	{BirthFirst, 0, &inside, "no session is opened over a process whose birth is under way"},
 	{RootOfRecord, 0, &room, "an exec asks the record of its session for the root, not its entry"},

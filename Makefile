@@ -51,8 +51,9 @@ ARM_PACKAGES  := gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 # Where install.sh and uninstall.sh put things.
 export PREFIX DESTDIR FORCE PURGE
 
-# The kernels of the matrix: Debian's newest of each series.
-KERNELS  := 5.10 6.1 6.12 6.16 6.18 6.18-rt 7
+# The kernels of the matrix: Debian's newest of each series, and the oldest that it serves.
+KERNELS  := 5.10 6.1 6.12 6.16 6.18 6.18-rt 6.19 7.1 7 \
+	5.10-oldest 6.1-oldest 6.12-oldest 6.16-oldest 6.18-oldest 6.19-oldest 7.1-oldest
 ARM_KERNELS := 6.18
 VM_TESTS := tracer enforcer daemon daemon/holdings daemon/status internal/e2e internal/e2e/escapes internal/e2e/brokers
 
@@ -66,7 +67,7 @@ HERE  := $(shell PATH='$(PATH)' go env GOARCH)
 EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null || date +%s))
 
 .PHONY: help all build man completion install uninstall deb rpm dist release image test-packages test-fleet bin/NOTICES $(ARCHS:%=bin/%/lineage) programs generate deps deps-lint deps-generate test test-unit test-race test-reverse cover test-brokers test-image \
-	test-install test-alerts test-systemd test-e2e test-export test-link crowd test-library coreutils test-agents test-recipes test-pictures test-e2e-long test-escapes vm test-kernels test-faults liveness leftovers escapes escapes-long compare compare-cost compare-systemd \
+	test-install test-alerts test-systemd test-e2e test-export test-link crowd test-library coreutils test-agents test-recipes test-pictures test-e2e-long test-escapes vm test-kernels test-faults liveness leftovers escapes escapes-long corecheck compare compare-cost compare-systemd \
 	test-arm64 vm-arm64 lint docs docs-check demo site pictures fuzz fuzz-requests bench pairs idle fresh nightly bugs model simulate slices size size-update size-check clean fmt
 
 ## help: list the targets
@@ -368,8 +369,13 @@ vm: build programs
 	@$(call install,$(VM_PACKAGES))
 	testdata/vm/fetch-qemu.sh .cache/qemu
 	testdata/vm/fetch-kernels.sh .cache/kernels $(or $(KERNEL),$(KERNELS))
+	@$(MAKE) corecheck
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/vminit ./internal/vm/init
 	go build -o bin/matrix ./internal/vm/matrix
+
+## corecheck: what the programs need and a kernel has not, by its types, nothing is loaded: this kernel, and those that make vm has fetched; BTF=folder of others
+corecheck:
+	go run ./internal/corecheck $(if $(BTF),$$(find $(BTF) -type f),$(wildcard /sys/kernel/btf/vmlinux .cache/kernels/*-amd64/btf))
 
 ## test-kernels: the tests under other kernels, in QEMU (hours); KERNEL="6.1 7", CELL, SUITE and RUN=expression, JOBS=2, KVM=1
 test-kernels: vm

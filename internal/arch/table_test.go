@@ -49,6 +49,7 @@ var mayImport = map[string]string{
 	"enforcer/policy":              "enforcer/redact",
 	"enforcer/redact":              "lineage/memory",
 	"internal/bench":               "api internal/page tracer",
+	"internal/corecheck":           "bpf",
 	"internal/e2e/stage":           "api daemon/access/accesstest internal/require tracer/tracertest",
 	"internal/vm/boot":             "internal/vm/guest",
 	"internal/vm/init":             "internal/vm/guest",

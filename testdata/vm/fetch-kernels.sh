@@ -1,6 +1,7 @@
 #!/bin/bash
 # fetch-kernels.sh DIR SERIES…: Debian's newest kernel of each series, as
-# DIR/RELEASE/vmlinuz with a link DIR/SERIES to it: the cloud flavour of 6.18, the
+# DIR/RELEASE/vmlinuz, with its types as DIR/RELEASE/btf and a link DIR/SERIES to it:
+# the cloud flavour of 6.18, the oldest that Debian serves of 6.18-oldest, the
 # real-time one of 6.18-rt. Nothing is installed: apt works on a state of its own
 # in DIR/.apt, with the mirrors of this system. A series that is there already is
 # not fetched again, unless UPDATE=1.
@@ -9,11 +10,11 @@ here=$(cd "$(dirname "$0")" && pwd)
 
 # Which suite has which series. A series that is not listed is not in Debian.
 suite_of() {
-	case ${1%-rt} in
+	case ${1%-*} in
 	5.10) echo bullseye-security ;;
 	6.1) echo bookworm-security ;;
 	6.12) echo trixie-security ;;
-	6.16 | 6.17 | 6.18 | 6.19 | 7) echo trixie-backports ;;
+	6.16 | 6.17 | 6.18 | 6.19 | 7 | 7.*) echo trixie-backports ;;
 	*)
 		echo "fetch-kernels: no suite of Debian has Linux $1" >&2
 		return 1
@@ -34,7 +35,7 @@ shift
 wanted=()
 for series; do
 	suite_of "$series" >/dev/null
-	[ -z "${UPDATE:-}" ] && [ -s "$dir/$series/vmlinuz" ] || wanted+=("$series")
+	[ -z "${UPDATE:-}" ] && [ -s "$dir/$series/btf" ] || wanted+=("$series")
 done
 [ ${#wanted[@]} -gt 0 ] || exit 0
 
@@ -44,12 +45,22 @@ suites=()
 for series in "${wanted[@]}"; do suites+=("$(suite_of "$series")"); done
 private_apt "$dir/.apt" "${suites[@]}" || fail "cannot read the package lists of ${suites[*]}; is the Debian mirror reachable?"
 
-# newest prints the newest release of a series that the suite has.
-newest() {
-	local flavour=cloud
-	case $1 in *-rt) flavour=rt ;; esac
-	apt-cache --names-only search "^linux-image-${1%-rt}\.[0-9.]+[-+].*$flavour-amd64\$" |
-		sed -n "s/^linux-image-\(.*-$flavour-amd64\) .*/\1/p" | sort -V | tail -n 1
+# release_of prints the newest release of a series that the suite has, or the oldest. Those of
+# 6.1 that were made for Debian 11 are left out.
+release_of() {
+	local flavour=cloud last='tail -n 1'
+	case $1 in *-rt) flavour=rt ;; *-oldest) last='head -n 1' ;; esac
+	apt-cache --names-only search "^linux-image-${1%-*}\.[0-9.]+[-+].*$flavour-amd64\$" |
+		sed -n "/deb11/d; s/^linux-image-\(.*-$flavour-amd64\) .*/\1/p" | sort -V | $last
+}
+
+# keep_btf writes the types of DIR/RELEASE/vmlinuz, in whose payload a vmlinux is compressed, beside it.
+keep_btf() {
+	local at; local -x LC_ALL=C
+	at=$(grep -abo -m 1 $'\xfd7zXZ' "$1/vmlinuz" | sed -n '1s/:.*//p')
+	tail -c "+$((at + 1))" "$1/vmlinuz" | xz -dc >"$1/vmlinux" 2>/dev/null || true # more follows
+	objcopy -O binary --only-section=.BTF --set-section-flags .BTF=alloc "$1/vmlinux" "$1/btf"
+	rm "$1/vmlinux"
 }
 
 # unpack puts the kernel of a release into DIR/RELEASE. Since 7.0 it is not in
@@ -70,9 +81,10 @@ unpack() {
 }
 
 for series in "${wanted[@]}"; do
-	release=$(newest "$series")
+	release=$(release_of "$series")
 	[ -n "$release" ] || fail "$(suite_of "$series") has no kernel of Linux $series"
 	[ -s "$dir/$release/vmlinuz" ] || unpack "$release"
+	[ -s "$dir/$release/btf" ] || keep_btf "$dir/$release"
 	ln -sfn "$release" "$dir/$series"
 	echo "Linux $series: $release"
 done

@@ -54,11 +54,13 @@ release_of() {
 		sed -n "/deb11/d; s/^linux-image-\(.*-$flavour-amd64\) .*/\1/p" | sort -V | $last
 }
 
-# keep_btf writes the types of DIR/RELEASE/vmlinuz, in whose payload a vmlinux is compressed, beside it.
+# keep_btf writes the types of DIR/RELEASE/vmlinuz beside it. Its header says where the packed vmlinux is.
 keep_btf() {
-	local at; local -x LC_ALL=C
-	at=$(grep -abo -m 1 $'\xfd7zXZ' "$1/vmlinuz" | sed -n '1s/:.*//p')
-	tail -c "+$((at + 1))" "$1/vmlinuz" | xz -dc >"$1/vmlinux" 2>/dev/null || true # more follows
+	local image=$1/vmlinuz at unpack
+	at=$((($(od -An -tu1 -j 0x1f1 -N 1 "$image") + 1) * 512 + $(od -An -tu4 -j 0x248 -N 4 "$image") + 1))
+	for unpack in zstd lz4; do
+		[ -s "$1/vmlinux" ] || tail -c "+$at" "$image" | $unpack -dc >"$1/vmlinux" 2>/dev/null || true # more follows
+	done
 	objcopy -O binary --only-section=.BTF --set-section-flags .BTF=alloc "$1/vmlinux" "$1/btf"
 	rm "$1/vmlinux"
 }

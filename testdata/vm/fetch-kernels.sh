@@ -61,7 +61,7 @@ keep_btf() {
 	for unpack in zstd lz4; do
 		[ -s "$1/vmlinux" ] || tail -c "+$at" "$image" | $unpack -dc >"$1/vmlinux" 2>/dev/null || true # more follows
 	done
-	objcopy -O binary --only-section=.BTF --set-section-flags .BTF=alloc "$1/vmlinux" "$1/btf"
+	objcopy --dump-section ".BTF=$1/btf" "$1/vmlinux"
 	rm "$1/vmlinux"
 }
 

@@ -137,7 +137,7 @@ var sections = []struct{ key, text string }{
 		"daemon",
 		"After a reload `lineage policy show` names the keys that need a restart. **How large is the history?** By default at most 1 GiB, and at most 30 days old: `history` bounds `/var/lib/lineage/history.db`, `audit` the log `/var/log/lineage/audit.jsonl`.",
 	},
-	{"limits", "Of `defaults` and of rules of `agents`. Flags of `lineage run` come before them. [What each does](CONTAINERS.md#limits)."},
+	{"limits", "Of `defaults` and of rules of `agents`. Flags of `lineage run` come before them. [How to](HOWTO.md#keep-one-agent-from-taking-the-host)."},
 	{"match", "What rules of `agents`, `keep`, `protect` and `brokers.shared` select. All given keys must hold; a list means any of its items."},
 }
 

@@ -14,6 +14,7 @@ require (
 	github.com/coreos/go-systemd/v22 v22.7.0
 	github.com/creack/pty v1.1.24
 	github.com/getkin/kin-openapi v0.152.0
+	github.com/godbus/dbus/v5 v5.1.0
 	github.com/hiddeco/sshsig v0.2.0
 	github.com/lineage-ebpf/lineage/api v0.0.0
 	github.com/nats-io/nats.go v1.55.0

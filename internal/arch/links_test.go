@@ -14,9 +14,9 @@ import (
 func TestLinked(t *testing.T) {
 	for binary, without := range map[string][]string{
 		"./cmd/lineage":        {"github.com/modelcontextprotocol/", "golang.org/x/oauth2", "github.com/golang-jwt/", "go.opentelemetry.io/", "github.com/nats-io/", module + "/cmd/lineage-mcp", module + "/cmd/lineage-export", module + "/cmd/lineage-link"},
-		"./cmd/lineage-mcp":    {"github.com/nats-io/", module + "/daemon", module + "/tracer", module + "/enforcer", module + "/bpf", "github.com/cilium/ebpf"},
-		"./cmd/lineage-export": {"github.com/nats-io/nats-server", module + "/daemon", module + "/tracer", module + "/bpf", "github.com/cilium/ebpf", "google.golang.org/grpc"},
-		"./cmd/lineage-link":   {"github.com/nats-io/nats-server", "go.opentelemetry.io/", module + "/daemon", module + "/tracer", module + "/bpf", "github.com/cilium/ebpf", module + "/cmd/lineage-export"},
+		"./cmd/lineage-mcp":    {"github.com/godbus/", "github.com/nats-io/", module + "/daemon", module + "/tracer", module + "/enforcer", module + "/bpf", "github.com/cilium/ebpf"},
+		"./cmd/lineage-export": {"github.com/godbus/", "github.com/nats-io/nats-server", module + "/daemon", module + "/tracer", module + "/bpf", "github.com/cilium/ebpf", "google.golang.org/grpc"},
+		"./cmd/lineage-link":   {"github.com/godbus/", "github.com/nats-io/nats-server", "go.opentelemetry.io/", module + "/daemon", module + "/tracer", module + "/bpf", "github.com/cilium/ebpf", module + "/cmd/lineage-export"},
 	} {
 		cmd := exec.Command("go", "list", "-deps", binary)
 		cmd.Dir, cmd.Env = "../..", append(cmd.Environ(), "GOOS=linux", "CGO_ENABLED=0")
@@ -38,6 +38,20 @@ func TestModule(t *testing.T) {
 	cmd.Dir = "../../api"
 	if out, err := cmd.CombinedOutput(); err != nil || strings.Contains(read(t, "api/go.mod"), "require") {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestBus: only the daemon's package for cgroups talks to systemd, by the fixed path of the bus.
+func TestBus(t *testing.T) {
+	for _, p := range packages(t) {
+		for _, path := range p.Imports {
+			if (strings.HasPrefix(path, "github.com/godbus/") || strings.HasSuffix(path, "/dbus")) && p.ImportPath != "daemon/cgroup" {
+				t.Errorf("%s imports %s", p.ImportPath, path)
+			}
+		}
+	}
+	if text := read(t, "daemon/cgroup/systemd.go"); strings.Contains(text, "SystemBus") || strings.Contains(text, "dbus.New(") || strings.Contains(text, "Dial(") {
+		t.Error("daemon/cgroup uses an address of the environment")
 	}
 }
 

@@ -1,0 +1,88 @@
+//go:build linux
+
+package cgroup
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// place is where systemd makes the cgroups of a session.
+type place struct {
+	slice string   // the innermost slice of PID 1 that the root is in: user-1000.slice
+	path  string   // its cgroup; "" is the root
+	unit  string   // what the root leaves: session-3.scope
+	left  []string // the cgroups that it leaves: the unit's, and those below it
+}
+
+// placeOf returns the place for a root in this cgroup. What is named like a slice below a unit is not one of PID 1.
+func placeOf(cgroup string) (p place, err error) {
+	p.slice = "-.slice"
+	path := ""
+	for dir := range strings.SplitSeq(strings.Trim(cgroup, "/"), "/") {
+		path += "/" + dir
+		name := strings.TrimPrefix(dir, "_") // which systemd puts before the name of a file of cgroups
+		stem, slice := strings.CutSuffix(name, ".slice")
+		switch {
+		case p.unit != "":
+			p.left = append(p.left, path)
+		case slice && p.slice == stem[:max(strings.LastIndexByte(stem, '-'), 0)]+".slice",
+			slice && p.slice == "-.slice" && !strings.Contains(stem, "-"):
+			p.slice, p.path = name, path
+		default:
+			p.unit, p.left = name, []string{path}
+		}
+	}
+	if ext := filepath.Ext(p.unit); ext != ".scope" && ext != ".service" {
+		return p, fmt.Errorf("no unit of systemd has the cgroup %s", cgroup)
+	}
+	return p, nil
+}
+
+// stem is the name of the units of a session here, without ending. Systemd finds the parent of a slice by its name.
+func (p *place) stem(name string) string {
+	if p.slice == "-.slice" {
+		return name
+	}
+	return strings.TrimSuffix(p.slice, ".slice") + "-" + name
+}
+
+// free has what the files of a cgroup say if there is no limit.
+var free = map[string]string{
+	"memory.max": "max", "memory.high": "max", "memory.swap.max": "max", "cpu.max": "max", "io.max": "", "cpuset.cpus": "", "cpuset.mems": "", "cgroup.freeze": "0",
+}
+
+// leave fails if a limit of the cgroups that the root leaves would be lost. It returns how many tasks they allow: as most
+// units have a number of tasks, it is not refused, but kept.
+func (p *place) leave(mount string) (tasks uint64, err error) {
+	tasks = math.MaxUint64
+	for _, path := range p.left {
+		for file, none := range free {
+			value := read(mount, path, file)
+			if first, _, _ := strings.Cut(value, " "); value != "" && first != none {
+				return 0, fmt.Errorf("%s has a limit of its own that the session would leave (%s of %s is %q): set it on a slice", p.unit, file, path, value)
+			}
+		}
+		tasks = min(tasks, number(mount, path, "pids.max"))
+	}
+	return tasks, nil
+}
+
+// number is the limit in a file of a cgroup. No file: no limit.
+func number(mount, path, file string) uint64 {
+	n, err := strconv.ParseUint(read(mount, path, file), 10, 64)
+	if err != nil {
+		return math.MaxUint64
+	}
+	return n
+}
+
+// read returns the content of a file of a cgroup, "" if there is none.
+func read(mount, path, file string) string {
+	b, _ := os.ReadFile(filepath.Join(mount, path, file)) // a group without that controller has no such file
+	return strings.TrimSpace(string(b))
+}

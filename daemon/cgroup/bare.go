@@ -1,0 +1,254 @@
+//go:build linux
+
+package cgroup
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
+)
+
+// bare is the Maker of hosts without systemd: both cgroups are directories, and limits are written into their files.
+type bare struct {
+	mount string // of cgroup v2
+	proc  procfs.FS
+	step  func() // before each change; tests stop there
+}
+
+// New returns a Maker that writes below this mount of cgroup v2 itself. Only for hosts on which nobody else manages it.
+func New(mount string) Maker { return &bare{mount, "/proc", func() {}} }
+
+// members is the leaf.
+const members = "members"
+
+// period is that of cpu.max.
+const period = 100 * time.Millisecond
+
+// knobs are the limits, by the file that has each.
+var knobs = []struct {
+	controller, file string
+	none             string                   // what to write for no limit
+	of               func(*api.Limits) string // what to write; "": no limit
+	clear            func(*api.Limits)
+}{
+	{"memory", "memory.max", "max", func(l *api.Limits) string { return positive(l.MemoryBytes) }, func(l *api.Limits) { l.MemoryBytes = 0 }},
+	{"memory", "memory.high", "max", func(l *api.Limits) string { return positive(l.MemoryHighBytes) }, func(l *api.Limits) { l.MemoryHighBytes = 0 }},
+	{"cpu", "cpu.max", "max", quota, func(l *api.Limits) { l.CPUs = 0 }},
+	{"pids", "pids.max", "max", func(l *api.Limits) string { return positive(int64(l.Tasks)) }, func(l *api.Limits) { l.Tasks = 0 }},
+	{"io", "io.weight", "100", func(l *api.Limits) string { return positive(int64(l.IOWeight)) }, func(l *api.Limits) { l.IOWeight = 0 }},
+}
+
+func positive(n int64) string {
+	if n <= 0 {
+		return ""
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+func quota(l *api.Limits) string {
+	if l.CPUs <= 0 {
+		return ""
+	}
+	us := max(int64(l.CPUs*float64(period.Microseconds())), time.Millisecond.Microseconds()) // the kernel takes no less
+	return fmt.Sprintf("%d %d", us, period.Microseconds())
+}
+
+// Make makes both directories below the cgroup of the root, or beside the leaf that it is in.
+func (b *bare) Make(root tracer.Identity, l *api.Limits) (group string, err error) {
+	parent, err := b.above(root)
+	if err != nil {
+		return "", err
+	}
+	if err := b.allow(parent, root.PID, l); err != nil {
+		return "", err
+	}
+	group = filepath.Join(parent, nameOf(root))
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, b.Remove(group))
+		}
+	}()
+	for _, dir := range []string{group, filepath.Join(group, members)} {
+		b.step()
+		if err := os.Mkdir(filepath.Join(b.mount, dir), 0o755); err != nil {
+			return "", err
+		}
+		if dir == group {
+			if err := b.Set(group, l); err != nil {
+				return "", err
+			}
+		}
+	}
+	return group, b.Move(group, int(root.PID))
+}
+
+// above returns the cgroup in which the group of a root belongs. Each one up to the mount belongs to root: whoever owns a
+// cgroup may undo what is below it.
+func (b *bare) above(root tracer.Identity) (string, error) {
+	st, err := b.proc.Stat(root.PID)
+	if err != nil || st.Start != root.Start/uint64(procfs.Tick) {
+		return "", fmt.Errorf("process %d has exited", root.PID)
+	}
+	path := b.proc.Cgroup(root.PID)
+	if path == "" || strings.Contains(path, "/..") {
+		return "", fmt.Errorf("the cgroup of pid %d is not below %s", root.PID, b.mount)
+	}
+	if outer, leaf := filepath.Split(path); leaf == members {
+		if id, ours := rootOf(filepath.Base(outer)); ours {
+			if path = filepath.Clean(outer); id == root {
+				return "", fmt.Errorf("pid %d is the root of a session with limits", root.PID)
+			}
+		}
+	}
+	for dir := range upTo(path) {
+		var st unix.Stat_t
+		if err := unix.Lstat(filepath.Join(b.mount, dir), &st); err != nil {
+			return "", fmt.Errorf("the cgroup %s of pid %d: %w", dir, root.PID, err)
+		}
+		if st.Mode&unix.S_IFMT != unix.S_IFDIR || st.Uid != 0 || st.Mode&0o022 != 0 {
+			return "", fmt.Errorf("the cgroup %s of pid %d is not only root's, so it is no place for limits", dir, root.PID)
+		}
+	}
+	return path, nil
+}
+
+// upTo yields the cgroups from the mount down to path.
+func upTo(path string) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		for i, c := range path + "/" {
+			if dir := path[:i]; c == '/' && (i == 0 || dir != "/") && !yield("/"+strings.TrimPrefix(dir, "/")) {
+				return
+			}
+		}
+	}
+}
+
+// allow has the controllers handed out that the limits need, and those that only count, if possible. A limit that is not
+// possible is taken out of l, with a reason, or an error.
+func (b *bare) allow(parent string, pid uint32, l *api.Limits) error {
+	why := make(map[string]error)
+	for _, c := range []string{"memory", "pids", "io"} {
+		why[c] = b.handOut(parent, pid, c)
+	}
+	if l.CPUs > 0 { // the controller costs all that is in the hierarchy something
+		why["cpu"] = b.handOut(parent, pid, "cpu")
+	}
+	for _, k := range knobs {
+		switch err := why[k.controller]; {
+		case k.of(l) == "" || err == nil:
+		case !l.IfPossible:
+			return err
+		default:
+			b.unset(l, k.clear, err)
+		}
+	}
+	return nil
+}
+
+func (b *bare) unset(l *api.Limits, clear func(*api.Limits), why error) {
+	clear(l)
+	if !slices.Contains(l.Unset, why.Error()) {
+		l.Unset = append(l.Unset, why.Error())
+	}
+}
+
+// handOut has a controller handed out to the children of a cgroup, by all up to the mount.
+func (b *bare) handOut(parent string, pid uint32, controller string) error {
+	if !slices.Contains(strings.Fields(b.value("/", "cgroup.controllers")), controller) {
+		return fmt.Errorf("this host's cgroup v2 has no %s controller", controller)
+	}
+	for dir := range upTo(parent) {
+		if slices.Contains(strings.Fields(b.value(dir, "cgroup.subtree_control")), controller) {
+			continue
+		}
+		b.step()
+		switch err := b.write(dir, "cgroup.subtree_control", "+"+controller); {
+		case errors.Is(err, unix.EBUSY), errors.Is(err, unix.ENOENT): // it has processes, or has not got it
+			return fmt.Errorf("the cgroup %s of pid %d hands out no %s controller", dir, pid, controller)
+		case err != nil:
+			return fmt.Errorf("the cgroup %s of pid %d hands out no %s controller: %w", dir, pid, controller, err)
+		}
+	}
+	return nil
+}
+
+// Move writes the PIDs into the leaf's list.
+func (b *bare) Move(group string, pids ...int) (err error) {
+	for _, pid := range pids {
+		b.step()
+		if failed := b.write(filepath.Join(group, members), "cgroup.procs", strconv.Itoa(pid)); !errors.Is(failed, unix.ESRCH) {
+			err = errors.Join(err, failed)
+		}
+	}
+	return err
+}
+
+// Set writes all limits.
+func (b *bare) Set(group string, l *api.Limits) error {
+	for _, k := range knobs {
+		text := k.of(l)
+		b.step()
+		err := b.write(group, k.file, cmp.Or(text, k.none))
+		missing := errors.Is(err, fs.ErrNotExist)
+		switch {
+		case err == nil || missing && text == "":
+		case missing && l.IfPossible:
+			b.unset(l, k.clear, fmt.Errorf("this kernel has no %s", k.file))
+		case missing:
+			return fmt.Errorf("this kernel has no %s", k.file)
+		default:
+			return fmt.Errorf("%s: %w", k.file, err)
+		}
+	}
+	return nil
+}
+
+// Freeze needs no controller (Linux 5.2).
+func (b *bare) Freeze(group string, frozen bool) error {
+	text := "0"
+	if frozen {
+		text = "1"
+	}
+	return b.write(group, "cgroup.freeze", text)
+}
+
+// Remove removes the directories. Nothing that has processes goes.
+func (b *bare) Remove(group string) error {
+	for _, dir := range []string{filepath.Join(group, members), group} {
+		b.step()
+		if err := unix.Rmdir(filepath.Join(b.mount, dir)); err != nil && err != unix.ENOENT {
+			return fmt.Errorf("remove the cgroup %s: %w", dir, err)
+		}
+	}
+	return nil
+}
+
+// value is the content of a file, "" if there is none.
+func (b *bare) value(dir, file string) string { return value(b.mount, dir, file) }
+
+func value(mount, dir, file string) string {
+	text, _ := os.ReadFile(filepath.Join(mount, dir, file)) // without its controller it does not exist
+	return strings.TrimSpace(string(text))
+}
+
+func (b *bare) write(dir, file, text string) error {
+	f, err := os.OpenFile(filepath.Join(b.mount, dir, file), os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
+}

@@ -152,13 +152,13 @@ func (b *bare) allow(parent string, pid uint32, l *api.Limits) error {
 		case !l.IfPossible:
 			return err
 		default:
-			b.unset(l, k.clear, err)
+			unset(l, k.clear, err)
 		}
 	}
 	return nil
 }
 
-func (b *bare) unset(l *api.Limits, clear func(*api.Limits), why error) {
+func unset(l *api.Limits, clear func(*api.Limits), why error) {
 	clear(l)
 	if !slices.Contains(l.Unset, why.Error()) {
 		l.Unset = append(l.Unset, why.Error())
@@ -206,7 +206,7 @@ func (b *bare) Set(group string, l *api.Limits) error {
 		switch {
 		case err == nil || missing && text == "":
 		case missing && l.IfPossible:
-			b.unset(l, k.clear, fmt.Errorf("this kernel has no %s", k.file))
+			unset(l, k.clear, fmt.Errorf("this kernel has no %s", k.file))
 		case missing:
 			return fmt.Errorf("this kernel has no %s", k.file)
 		default:

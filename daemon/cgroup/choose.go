@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Choose returns the Maker of this host, and where its cgroup v2 is mounted.
+// Choose returns the Maker of this host, by systemd if that runs, and where its cgroup v2 is mounted.
 func Choose() (Maker, string, error) {
 	table, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -17,6 +17,9 @@ func Choose() (Maker, string, error) {
 	mount := mountOf(string(table))
 	if mount == "" {
 		return nil, "", errors.New("this host has no cgroup v2")
+	}
+	if booted() {
+		return newSystemd(mount), mount, nil
 	}
 	return New(mount), mount, nil
 }

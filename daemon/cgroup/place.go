@@ -5,7 +5,6 @@ package cgroup
 import (
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -62,9 +61,9 @@ func (p *place) leave(mount string) (tasks uint64, err error) {
 	tasks = math.MaxUint64
 	for _, path := range p.left {
 		for file, none := range free {
-			value := read(mount, path, file)
-			if first, _, _ := strings.Cut(value, " "); value != "" && first != none {
-				return 0, fmt.Errorf("%s has a limit of its own that the session would leave (%s of %s is %q): set it on a slice", p.unit, file, path, value)
+			now := value(mount, path, file)
+			if first, _, _ := strings.Cut(now, " "); now != "" && first != none {
+				return 0, fmt.Errorf("%s has a limit of its own that the session would leave (%s of %s is %q): set it on a slice", p.unit, file, path, now)
 			}
 		}
 		tasks = min(tasks, number(mount, path, "pids.max"))
@@ -74,15 +73,9 @@ func (p *place) leave(mount string) (tasks uint64, err error) {
 
 // number is the limit in a file of a cgroup. No file: no limit.
 func number(mount, path, file string) uint64 {
-	n, err := strconv.ParseUint(read(mount, path, file), 10, 64)
+	n, err := strconv.ParseUint(value(mount, path, file), 10, 64)
 	if err != nil {
 		return math.MaxUint64
 	}
 	return n
-}
-
-// read returns the content of a file of a cgroup, "" if there is none.
-func read(mount, path, file string) string {
-	b, _ := os.ReadFile(filepath.Join(mount, path, file)) // a group without that controller has no such file
-	return strings.TrimSpace(string(b))
 }

@@ -69,19 +69,26 @@ func (s *systemd) ask(f func(context.Context, *dbus.Conn) error) error {
 		defer conn.Close()
 		err = f(ctx, conn)
 	}
+	var said godbus.Error
 	switch {
+	case err == nil:
+		return nil
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return fmt.Errorf("systemd has not answered on %s within %v", bus, timeout)
-	case err != nil:
+	case conn == nil, errors.As(err, &said):
 		return fmt.Errorf("systemd: %w", err)
 	}
-	return nil
+	return err
 }
 
 // done waits until the job is over that start has begun.
 func done(ctx context.Context, unit string, start func(over chan<- string) (int, error)) error {
 	over := make(chan string, 1)
-	if _, err := start(over); err != nil {
+	_, err := start(over)
+	if is(err, "UnitExists") {
+		return fmt.Errorf("%s is there already: a daemon that died has left it", unit)
+	}
+	if err != nil {
 		return err
 	}
 	select {
@@ -125,6 +132,9 @@ func (s *systemd) Make(root tracer.Identity, l *api.Limits) (group string, err e
 	if err != nil {
 		return "", err
 	}
+	if id, ours := rootOf(p.slice); ours && id == root {
+		return "", fmt.Errorf("pid %d is the root of a session with limits", root.PID)
+	}
 	stem := p.stem(nameOf(root))
 	slice := stem + ".slice"
 	if len(slice) > maxName {
@@ -132,6 +142,9 @@ func (s *systemd) Make(root tracer.Identity, l *api.Limits) (group string, err e
 	}
 	tasks, err := p.leave(s.mount)
 	if err != nil {
+		return "", err
+	}
+	if err := s.possible(l); err != nil {
 		return "", err
 	}
 	group = filepath.Join("/", p.path, slice)
@@ -144,8 +157,9 @@ func (s *systemd) Make(root tracer.Identity, l *api.Limits) (group string, err e
 			return err
 		}
 		made = true
-		// Again, as drop-ins for all slices of users, and their defaults, take precedence over what a unit is started with.
-		if err := c.SetUnitPropertiesContext(ctx, slice, true, limits(l, tasks)...); err != nil {
+		// Not at its start: drop-ins for all slices of users take precedence over what it is started with.
+		props := append(limits(l, tasks), dbus.PropDescription("Limits of a session of lineage"))
+		if err := c.SetUnitPropertiesContext(ctx, slice, true, props...); err != nil {
 			return err
 		}
 		if err := s.inForce(group, l); err != nil {
@@ -157,6 +171,22 @@ func (s *systemd) Make(root tracer.Identity, l *api.Limits) (group string, err e
 		err = errors.Join(err, s.Remove(group))
 	}
 	return group, err
+}
+
+// possible fails if the host cannot set a limit, or takes it out of l if that is asked for.
+func (s *systemd) possible(l *api.Limits) error {
+	has := strings.Fields(value(s.mount, "/", "cgroup.controllers"))
+	for _, k := range knobs {
+		if k.of(l) == "" || slices.Contains(has, k.controller) {
+			continue
+		}
+		why := fmt.Errorf("this host's cgroup v2 has no %s controller", k.controller)
+		if !l.IfPossible {
+			return why
+		}
+		unset(l, k.clear, why)
+	}
+	return nil
 }
 
 // elsewhere are the properties of a unit that apply to what is in its cgroup, and how the API shows that there is none.
@@ -183,7 +213,7 @@ func keeps(ctx context.Context, c *dbus.Conn, unit string) error {
 			continue
 		}
 		if known && fmt.Sprint(value) != none {
-			return fmt.Errorf("%s has %s=%v, which the session would leave", unit, name, value)
+			return fmt.Errorf("%s has %s=%v, which the session would leave: set limits on the unit", unit, name, value)
 		}
 	}
 	return nil
@@ -197,10 +227,7 @@ func hold(ctx context.Context, c *dbus.Conn, slice, stem, name string) error {
 		return err
 	}
 	unit := slice
-	props := []dbus.Property{
-		dbus.PropDescription("Limits of a session of lineage"),
-		property("MemoryAccounting", true), property("IOAccounting", true), property("TasksAccounting", true),
-	}
+	props := []dbus.Property{property("MemoryAccounting", true), property("IOAccounting", true), property("TasksAccounting", true)}
 	var aux []dbus.PropertyCollection
 	if unneeded.Value.Value() == true {
 		unit = "lineage_hold" + strings.TrimPrefix(name, "lineage") + ".slice"
@@ -227,11 +254,9 @@ func enter(ctx context.Context, c *dbus.Conn, stem string, tasks uint64, partOf 
 
 // inForce fails if the kernel has not got a limit.
 func (s *systemd) inForce(group string, l *api.Limits) error {
-	for file, asked := range map[string]bool{
-		"memory.max": l.MemoryBytes > 0, "memory.high": l.MemoryHighBytes > 0, "cpu.max": l.CPUs > 0, "pids.max": l.Tasks > 0, "io.weight": l.IOWeight > 0,
-	} {
-		if value := read(s.mount, group, file); asked && (value == "" || strings.HasPrefix(value, "max")) {
-			return fmt.Errorf("%s has not got the limit: its %s is %q", filepath.Base(group), file, value)
+	for _, k := range knobs {
+		if now := value(s.mount, group, k.file); k.of(l) != "" && (now == "" || strings.HasPrefix(now, "max")) {
+			return fmt.Errorf("%s has not got the limit: its %s is %q", filepath.Base(group), k.file, now)
 		}
 	}
 	return nil
@@ -258,8 +283,10 @@ func (s *systemd) Move(group string, pids ...int) error {
 	return s.ask(func(ctx context.Context, c *dbus.Conn) (err error) {
 		for _, pid := range pids {
 			attach := c.AttachProcessesToUnit(ctx, scope, "", []uint32{uint32(pid)})
-			if is(attach, "NoSuchUnit") {
-				attach = enter(ctx, c, stem, s.tasks(group, scope), nil, uint32(pid))
+			for i := 0; i < 3 && attach != nil && s.proc.Cgroup(uint32(pid)) != ""; i++ { // a scope that is going is in the way once
+				if attach = enter(ctx, c, stem, s.tasks(group, scope), nil, uint32(pid)); attach != nil {
+					attach = c.AttachProcessesToUnit(ctx, scope, "", []uint32{uint32(pid)})
+				}
 			}
 			if attach != nil && s.proc.Cgroup(uint32(pid)) != "" {
 				err = errors.Join(err, attach)
@@ -271,9 +298,16 @@ func (s *systemd) Move(group string, pids ...int) error {
 
 // Set changes the limits.
 func (s *systemd) Set(group string, l *api.Limits) error {
+	if err := s.possible(l); err != nil {
+		return err
+	}
 	_, slice, scope := units(group)
+	props := limits(l, s.tasks(group, scope))
+	if l.CPUs == 0 && !strings.HasPrefix(value(s.mount, group, "cpu.max"), "max") {
+		props = append(props, property("CPUWeight", uint64(100))) // else systemd no longer needs the controller, and leaves cpu.max as it is
+	}
 	return s.ask(func(ctx context.Context, c *dbus.Conn) error {
-		if err := c.SetUnitPropertiesContext(ctx, slice, true, limits(l, s.tasks(group, scope))...); err != nil {
+		if err := c.SetUnitPropertiesContext(ctx, slice, true, props...); err != nil {
 			return err
 		}
 		return s.inForce(group, l)
@@ -294,7 +328,7 @@ func (s *systemd) Freeze(group string, frozen bool) error {
 // Remove stops the slice, and the empty scope. As systemd kills what is in a scope that it stops, it asks the kernel first.
 func (s *systemd) Remove(group string) error {
 	_, slice, scope := units(group)
-	if strings.Contains(read(s.mount, group, "cgroup.events"), "populated 1") {
+	if strings.Contains(value(s.mount, group, "cgroup.events"), "populated 1") {
 		return fmt.Errorf("a process is in %s", slice)
 	}
 	below, _ := os.ReadDir(filepath.Join(s.mount, group)) // gone: nothing is below it

@@ -67,10 +67,10 @@ func only(t *testing.T, all []string) []string {
 	return asked
 }
 
-// upgraded builds the program again, with another version.
-func upgraded(t *testing.T, to string) {
+// built has go make a program: the daemon with another version, or a package's tests.
+func built(t *testing.T, to, how string, args ...string) {
 	t.Helper()
-	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w -X main.version=lngtest-upgrade", "-o", to, "./cmd/lineage")
+	build := exec.Command("go", append([]string{how, "-o", to}, args...)...)
 	build.Dir, build.Env = repository, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -92,7 +92,8 @@ func overlay(t *testing.T, asked []string) string {
 			t.Fatalf("%s: %v; run make all", name, err)
 		}
 	}
-	upgraded(t, filepath.Join(dir, "src/upgrade/lineage"))
+	built(t, filepath.Join(dir, "src/upgrade/lineage"), "build", "-trimpath", "-ldflags", "-s -w -X main.version=lngtest-upgrade", "./cmd/lineage")
+	built(t, filepath.Join(dir, "src/cgroup.test"), "test", "-c", "./daemon/cgroup")
 	if len(asked) > 0 {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "src/only"), []byte(strings.Join(asked, " ")), 0o644))
 	}

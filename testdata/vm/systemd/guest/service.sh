@@ -270,3 +270,4 @@ force() { # FORCE=1: the processes of a session go on
 	systemctl stop lngtest-five # in whose cgroup it still is
 	! the_sleep 3006 || return 1
 }
+cgroups() { LNGTEST_GUEST=1 ./cgroup.test -test.v -test.run '^TestSystemd'; } # of sessions; their package's tests

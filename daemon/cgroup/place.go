@@ -12,10 +12,9 @@ import (
 
 // place is where systemd makes the cgroups of a session.
 type place struct {
-	slice string   // the innermost slice of PID 1 that the root is in: user-1000.slice
-	path  string   // its cgroup; "" is the root
-	unit  string   // what the root leaves: session-3.scope
-	left  []string // the cgroups that it leaves: the unit's, and those below it
+	slice string // the innermost slice of PID 1 that the root is in: user-1000.slice
+	path  string // its cgroup; "" is the root
+	unit  string // in it, what the root leaves: session-3.scope
 }
 
 // placeOf returns the place for a root in this cgroup. What is named like a slice below a unit is not one of PID 1.
@@ -28,12 +27,11 @@ func placeOf(cgroup string) (p place, err error) {
 		stem, slice := strings.CutSuffix(name, ".slice")
 		switch {
 		case p.unit != "":
-			p.left = append(p.left, path)
 		case slice && p.slice == stem[:max(strings.LastIndexByte(stem, '-'), 0)]+".slice",
 			slice && p.slice == "-.slice" && !strings.Contains(stem, "-"):
 			p.slice, p.path = name, path
 		default:
-			p.unit, p.left = name, []string{path}
+			p.unit = name
 		}
 	}
 	if ext := filepath.Ext(p.unit); ext != ".scope" && ext != ".service" {
@@ -55,15 +53,18 @@ var free = map[string]string{
 	"memory.max": "max", "memory.high": "max", "memory.swap.max": "max", "cpu.max": "max", "io.max": "", "cpuset.cpus": "", "cpuset.mems": "", "cgroup.freeze": "0",
 }
 
-// leave fails if a limit of the cgroups that the root leaves would be lost. It returns how many tasks they allow: as most
-// units have a number of tasks, it is not refused, but kept.
-func (p *place) leave(mount string) (tasks uint64, err error) {
+// leave fails if a process of a unit would lose a limit on its way to another cgroup. It returns how many tasks it may have where
+// it is: as most units have a number of tasks, that is not refused, but kept.
+func leave(mount, unit, from, to string) (tasks uint64, err error) {
 	tasks = math.MaxUint64
-	for _, path := range p.left {
+	for path := range upTo(from) {
+		if path == "/" || strings.HasPrefix(to+"/", path+"/") {
+			continue // it stays in that one
+		}
 		for file, none := range free {
 			now := value(mount, path, file)
 			if first, _, _ := strings.Cut(now, " "); now != "" && first != none {
-				return 0, fmt.Errorf("%s has a limit of its own that the session would leave (%s of %s is %q): set it on a slice", p.unit, file, path, now)
+				return 0, fmt.Errorf("%s has a limit of its own that the session would leave (%s of %s is %q): set it on a slice", unit, file, path, now)
 			}
 		}
 		tasks = min(tasks, number(mount, path, "pids.max"))

@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -31,15 +32,15 @@ func TestNames(t *testing.T) {
 
 func TestPlace(t *testing.T) {
 	for cgroup, want := range map[string]string{
-		"/system.slice/ssh.service":                   "system-X /system.slice ssh.service 1",
-		"/init.scope":                                 "X  init.scope 1",
-		"/user.slice/user-1000.slice/session-3.scope": "user-1000-X /user.slice/user-1000.slice session-3.scope 1",
-		"/user.slice/user-1000.slice/user@1000.service/app.slice/a.scope": "user-1000-X /user.slice/user-1000.slice user@1000.service 3",
+		"/system.slice/ssh.service":                   "system-X /system.slice ssh.service",
+		"/init.scope":                                 "X  init.scope",
+		"/user.slice/user-1000.slice/session-3.scope": "user-1000-X /user.slice/user-1000.slice session-3.scope",
+		"/user.slice/user-1000.slice/user@1000.service/app.slice/a.scope": "user-1000-X /user.slice/user-1000.slice user@1000.service",
 		// Nested: below the slice of the outer session.
-		"/system.slice/system-lineage_1_2.slice/system-lineage_1_2.scope": "system-lineage_1_2-X /system.slice/system-lineage_1_2.slice system-lineage_1_2.scope 1",
+		"/system.slice/system-lineage_1_2.slice/system-lineage_1_2.scope": "system-lineage_1_2-X /system.slice/system-lineage_1_2.slice system-lineage_1_2.scope",
 		// A slice only by its name: its maker may be anybody.
-		"/system.slice/a.service/system-a.slice/b.scope": "system-X /system.slice a.service 3",
-		"/_cpu.slice/a.service":                          "cpu-X /_cpu.slice a.service 1",
+		"/system.slice/a.service/system-a.slice/b.scope": "system-X /system.slice a.service",
+		"/_cpu.slice/a.service":                          "cpu-X /_cpu.slice a.service",
 		"/docker/0123":                                   "no unit of systemd has the cgroup /docker/0123",
 		"/user-1000.slice/a.scope":                       "no unit of systemd has the cgroup /user-1000.slice/a.scope",
 		"/system.slice":                                  "no unit of systemd has the cgroup /system.slice",
@@ -49,7 +50,7 @@ func TestPlace(t *testing.T) {
 		p, err := placeOf(cgroup)
 		got := fmt.Sprint(err)
 		if err == nil {
-			got = fmt.Sprintf("%s %s %s %d", p.stem("X"), p.path, p.unit, len(p.left))
+			got = fmt.Sprintf("%s %s %s", p.stem("X"), p.path, p.unit)
 		}
 		require.Equal(t, got, want)
 	}
@@ -73,9 +74,7 @@ func TestLeave(t *testing.T) {
 		"u.slice/memory.max": "4096", at + "memory.max": "max", at + "memory.high": "max", at + "cpu.max": "max 100000", at + "io.max": "",
 		at + "cpuset.cpus": "", at + "cgroup.freeze": "0", manager + "pids.max": "9000", at + "pids.max": "max",
 	}
-	p, err := placeOf("/" + at)
-	require.NoError(t, err)
-	tasks, err := p.leave(hierarchy(t, none))
+	tasks, err := leave(hierarchy(t, none), "user@1.service", "/"+strings.TrimSuffix(at, "/"), "/u.slice")
 	require.NoError(t, err)
 	require.Equal(t, tasks, 9000)
 	for file, value := range map[string]string{
@@ -84,7 +83,7 @@ func TestLeave(t *testing.T) {
 	} {
 		tree := maps.Clone(none)
 		tree[file] = value
-		_, err := p.leave(hierarchy(t, tree))
+		_, err := leave(hierarchy(t, tree), "user@1.service", "/"+strings.TrimSuffix(at, "/"), "/u.slice")
 		require.Contains(t, fmt.Sprint(err), "user@1.service has a limit of its own that the session would leave", filepath.Base(file)+" of ", value)
 	}
 }

@@ -140,7 +140,7 @@ func (s *systemd) Make(root tracer.Identity, l *api.Limits) (group string, err e
 	if len(slice) > maxName {
 		return "", fmt.Errorf("%s is below too many sessions with limits: the name of its slice would be %d bytes long", p.slice, len(slice))
 	}
-	tasks, err := p.leave(s.mount)
+	tasks, err := leave(s.mount, p.unit, cgroup, p.path)
 	if err != nil {
 		return "", err
 	}
@@ -277,23 +277,41 @@ func (s *systemd) tasks(group, scope string) uint64 {
 	return number(s.mount, group, "pids.max")
 }
 
-// Move moves processes into the scope, which is started again if it was empty.
+// Move moves processes into the scope, which is started again if it was empty. One that would lose a limit is not moved.
 func (s *systemd) Move(group string, pids ...int) error {
-	stem, _, scope := units(group)
 	return s.ask(func(ctx context.Context, c *dbus.Conn) (err error) {
 		for _, pid := range pids {
-			attach := c.AttachProcessesToUnit(ctx, scope, "", []uint32{uint32(pid)})
-			for i := 0; i < 3 && attach != nil && s.proc.Cgroup(uint32(pid)) != ""; i++ { // a scope that is going is in the way once
-				if attach = enter(ctx, c, stem, s.tasks(group, scope), nil, uint32(pid)); attach != nil {
-					attach = c.AttachProcessesToUnit(ctx, scope, "", []uint32{uint32(pid)})
-				}
-			}
-			if attach != nil && s.proc.Cgroup(uint32(pid)) != "" {
-				err = errors.Join(err, attach)
+			if failed := s.move(ctx, c, group, uint32(pid)); failed != nil && s.proc.Cgroup(uint32(pid)) != "" {
+				err = errors.Join(err, failed)
 			}
 		}
 		return err
 	})
+}
+
+func (s *systemd) move(ctx context.Context, c *dbus.Conn, group string, pid uint32) error {
+	from := s.proc.Cgroup(pid)
+	if strings.HasPrefix(from, group+"/") {
+		return nil // it may be in a nested session
+	}
+	p, err := placeOf(from)
+	if err != nil {
+		return err
+	}
+	if _, err := leave(s.mount, p.unit, from, group); err != nil {
+		return err
+	}
+	if err := keeps(ctx, c, p.unit); err != nil {
+		return err
+	}
+	stem, _, scope := units(group)
+	err = c.AttachProcessesToUnit(ctx, scope, "", []uint32{pid})
+	for i := 0; i < 3 && err != nil; i++ { // a scope that is going is in the way once
+		if err = enter(ctx, c, stem, s.tasks(group, scope), nil, pid); err != nil {
+			err = c.AttachProcessesToUnit(ctx, scope, "", []uint32{pid})
+		}
+	}
+	return err
 }
 
 // Set changes the limits.

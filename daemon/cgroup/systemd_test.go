@@ -137,9 +137,11 @@ func TestSystemdRefuses(t *testing.T) {
 		_, err := s.Make(unit(t, "lngtest-"+name, property), &api.Limits{MemoryBytes: 64 << 20})
 		require.Contains(t, fmt.Sprint(err), want)
 	}
+	limited := unit(t, "lngtest-limited", "MemoryMax=100M")
 	root := unit(t, "lngtest-tasks", "TasksMax=20")
 	group, err := s.Make(root, &api.Limits{Tasks: 500})
 	require.NoError(t, err)
+	require.Contains(t, fmt.Sprint(s.Move(group, int(limited.PID))), "memory.max of /system.slice/lngtest-limited.service")
 	require.NoError(t, s.Set(group, &api.Limits{Tasks: 1000}))
 	require.Equal(t, value(s.mount, group, "pids.max"), "20")
 	kill(t, s, group, root)

@@ -24,6 +24,7 @@ const (
 	CodeStarting     = "starting"
 	CodeStopping     = "stopping"
 	CodeUntracked    = "untracked"
+	CodeUnsupported  = "unsupported"
 )
 
 // Exit codes of the command line.
@@ -60,6 +61,7 @@ var codes = map[string]struct{ status, exit int }{
 	CodeStarting:     {http.StatusServiceUnavailable, ExitUnreachable},
 	CodeStopping:     {http.StatusServiceUnavailable, ExitUnreachable},
 	CodeUntracked:    {http.StatusServiceUnavailable, ExitUnreachable},
+	CodeUnsupported:  {http.StatusNotImplemented, ExitUnsupported},
 }
 
 // Error is a refusal. Message is the command line's line after "lineage: ".

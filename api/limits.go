@@ -16,6 +16,11 @@ type Limits struct {
 	Unlimited int `json:"unlimited,omitempty"`
 }
 
+// Any reports whether there is a limit.
+func (l *Limits) Any() bool {
+	return l != nil && (l.MemoryBytes != 0 || l.MemoryHighBytes != 0 || l.CPUs != 0 || l.Tasks != 0 || l.IOWeight != 0)
+}
+
 // Account is what the members of a session have used, those of nested sessions included, as their cgroup counts it.
 type Account struct {
 	CPUSeconds      float64 `json:"cpu_seconds"`                 // user and system time: cpu.stat

@@ -14,6 +14,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/acts"
 	"github.com/lineage-ebpf/lineage/daemon/attribution"
+	"github.com/lineage-ebpf/lineage/daemon/cgroup"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/holdings"
@@ -81,6 +82,10 @@ func (h Host) build(p parts, o Options) *Service {
 		status.Failing("privileges were not given up", func() error { return s.start.CapabilitiesErr }),
 		status.Failing("capabilities are missing", func() error { return s.start.Lacking }),
 	)
+	if h.Cgroups == nil {
+		h.Cgroups = cgroup.ChooseNone
+	}
+	groups := cgroup.NewGroups(ground, h.Cgroups)
 	claims := attribution.NewMarks(ground, r.Policy)
 	does := acts.New(acts.Options{
 		Ground: ground, Find: find, Access: s.Access, Enforcer: e, Holdings: held,
@@ -93,7 +98,7 @@ func (h Host) build(p parts, o Options) *Service {
 	feed := stream.NewFeed(stream.FeedOptions{Lines: lines, Status: s.status.Watched})
 	s.API = httpapi.New(httpapi.Options{
 		Ground: ground, Access: s.Access, Enforcer: e, Find: find, Archive: archive, Holdings: held,
-		Acts: does, Marks: claims,
+		Acts: does, Marks: claims, Groups: groups,
 		Events: stream.NewEvents(stream.EventsOptions{
 			Lines: lines, Ring: s.Ring, Archive: archive, BootID: p.bootID, Version: o.Version, Started: started,
 		}),
@@ -106,7 +111,7 @@ func (h Host) build(p parts, o Options) *Service {
 	hooks := []*registry.Hooks{
 		claims.Hooks(), held.Hooks(), lookup.NewContainerReader(ground, containers).Hooks(),
 		steward.Hooks(), s.Attribution.Hooks(), s.Ring.Hooks(),
-		feed.Hooks(), s.Recorder.Hooks(), {Concluding: s.onRecord, Reported: s.recorded},
+		feed.Hooks(), s.Recorder.Hooks(), groups.Hooks(), {Concluding: s.onRecord, Reported: s.recorded},
 	}
 	if h.Reversed {
 		slices.Reverse(hooks)
@@ -117,7 +122,7 @@ func (h Host) build(p parts, o Options) *Service {
 		func(ctx context.Context) { reloadOn(ctx, h.Hup, steward, h.Manager) },
 		func(ctx context.Context) { guard(ctx, k, h.Proc, p.self.PID, steward.FindRunning, p.log) },
 		func(ctx context.Context) { steward.JudgeAgents(ctx, s.Attribution.Find) }, steward.KeepByRule, func(context.Context) { steward.Apply() },
-		s.Attribution.Run, feed.Run, claims.Run,
+		s.Attribution.Run, feed.Run, claims.Run, groups.Run,
 	}
 	steward.CarryOut(r.Policy())
 	return s

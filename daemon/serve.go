@@ -24,6 +24,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/attribution"
+	"github.com/lineage-ebpf/lineage/daemon/cgroup"
 )
 
 // Options of Serve.
@@ -86,6 +87,7 @@ type Host struct {
 	Manager     *system.Manager
 	Drop        func(keep ...system.Capability) error     // privileges; nil: keep them
 	Hold        func(pid uint32) (enforcer.Handle, error) // default: pidfds
+	Cgroups     func() (cgroup.Maker, string, error)      // default: none
 	HeldBefore  time.Duration                             // the longest that a first signal waits for what is held; default 40 ms
 	Reversed    bool                                      // the features' hooks are attached in reverse
 	Serving     func(*Service)                            // called before anything runs; nil: not called
@@ -101,7 +103,7 @@ func ThisHost() Host {
 		Sockets: func(pid uint32) ([]attribution.Socket, error) { return attribution.Sockets("/proc", pid) },
 		Group:   access.Group(), PeerOf: access.PeerOf,
 		Clock: systemClock(), Limits: DefaultLimits, Period: time.Second,
-		Manager: &system.Manager{},
+		Manager: &system.Manager{}, Cgroups: cgroup.Choose,
 	}
 	h.Limits.Limits = h.Limits.Fitting()
 	return h

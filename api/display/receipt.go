@@ -72,6 +72,8 @@ func Receipted(r *api.Report, n Names) (words Receipt) {
 		}
 		note(true, fmt.Sprintf("zombies, to be reaped by %s: %s", reaper, strings.Join(of, ", ")))
 	}
+	used := Account(r.Limits, r.Account)
+	note(used != "", used)
 	note(r.Truncated, fmt.Sprintf("… %d more processes ended; the daemon kept no details of them", Unnamed(r)))
 	note(len(r.WouldEnd) > 0, "the policy would have ended it: "+Text(strings.Join(r.WouldEnd, ", ")))
 	words.Notes = append(words.Notes, AfterEnd(r, &n)...)

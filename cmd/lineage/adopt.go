@@ -32,6 +32,9 @@ shown in a related session, which does not end with this one: see "lineage ls
 The session ends like any other: when the process exits, with "lineage end", or
 by a limit. The PID of a member makes a session nested in its own.
 
+--memory and the other limits of "lineage run" hold from now on: what the
+processes have in memory already is not counted.
+
 PID@START, which "-o name" prints, is safe against reused PIDs.`,
 		Example: `  sudo lineage adopt 4130 --name build
   sudo lineage adopt 4130 --idle 1h --on-exit report
@@ -45,6 +48,7 @@ PID@START, which "-o name" prints, is safe against reused PIDs.`,
 	f.DurationVar(&lifetime, "max-lifetime", 0, "end the session after this `TIME`")
 	f.DurationVar(&idle, "idle", 0, "end the session after this `TIME` with no new process and under 1s of CPU")
 	f.Var(&onExit, "on-exit", "what to do with leftovers when the process exits: `ACTION`, end or report")
+	limits := limitFlags(f)
 	format := formatFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ref, err := api.ParseRef(args[0])
@@ -60,6 +64,7 @@ PID@START, which "-o name" prints, is safe against reused PIDs.`,
 			}
 		}
 		req.Root, req.Adopt, req.OnRootExit = ref, true, onExit.Value
+		req.Limits = limits()
 		req.MaxLifetimeMS, req.IdleMS = lifetime.Milliseconds(), idle.Milliseconds()
 		return a.with(cmd.Context(), func(c api.Client) error {
 			s, err := c.Create(cmd.Context(), req)
@@ -160,6 +165,9 @@ func (a *app) printOpened(cmd *cobra.Command, format string, s *api.Session, how
 				line += " until " + s.Until.Local().Format(time.DateTime)
 			}
 			p.Line("%s", line)
+			if s.Limits != nil {
+				p.Line("%s", display.Account(s.Limits, s.Account))
+			}
 		},
 	})
 }

@@ -46,6 +46,11 @@ empty, and its work in other daemons over. "wait" waits for that in a queue;
 pkill and kill -1 reach nothing else, root or not (Linux 6.12, Landlock). Unless
 lineage runs as root, sudo does not work in such a session.
 
+--memory, --memory-high, --cpus, --max-tasks and --io-weight are held by the
+kernel, with a cgroup (version 2), for all of the session together: the session
+goes on. --max-rss and --max-processes end it. If this host cannot set a limit,
+the exit code is 125 and nothing was started.
+
 --report opens FILE, or its directory, before CMD starts, with the rights of
 --user. A regular file is replaced as a whole; a FIFO, a device, /dev/stdout or
 /dev/fd/N is written to. A symbolic link is refused. For browsers,
@@ -58,11 +63,14 @@ be written, and 124 instead of 0 if a limit ended the session.`,
 		Example: `  sudo lineage run -- make -j8
   sudo lineage run --name agent --user dev -- claude
   sudo lineage run --max-lifetime 30m --max-rss 8GiB -- ./ci.sh
+  sudo lineage run --memory 8GiB --cpus 2.5 --max-tasks 500 -- claude
   sudo lineage run --report receipt.json -q -- npm test`,
 	}
 	take := a.wrapsCommand(cmd, &o, "the policy's, 5s")
+	limits := limitFlags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		take(args)
+		o.Cgroup = limits()
 		if err := checkName(o.Name, exclusive.Value); err != nil {
 			return err
 		}

@@ -114,15 +114,18 @@ func (b *bare) above(root tracer.Identity) (string, error) {
 		}
 	}
 	for dir := range upTo(path) {
-		var st unix.Stat_t
-		if err := unix.Lstat(filepath.Join(b.mount, dir), &st); err != nil {
-			return "", fmt.Errorf("the cgroup %s of pid %d: %w", dir, root.PID, err)
-		}
-		if st.Mode&unix.S_IFMT != unix.S_IFDIR || st.Uid != 0 || st.Mode&0o022 != 0 {
+		if !owned(b.mount, dir) {
 			return "", fmt.Errorf("the cgroup %s of pid %d is not only root's, so it is no place for limits", dir, root.PID)
 		}
 	}
 	return path, nil
+}
+
+// owned reports whether a cgroup is root's, and nobody else may write there.
+func owned(mount, dir string) bool {
+	var st unix.Stat_t
+	err := unix.Lstat(filepath.Join(mount, dir), &st)
+	return err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR && st.Uid == 0 && st.Mode&0o022 == 0
 }
 
 // upTo yields the cgroups from the mount down to path.

@@ -67,13 +67,13 @@ func leave(mount, unit, from, to string) (tasks uint64, err error) {
 				return 0, fmt.Errorf("%s has a limit of its own that the session would leave (%s of %s is %q): set it on a slice", unit, file, path, now)
 			}
 		}
-		tasks = min(tasks, number(mount, path, "pids.max"))
+		tasks = min(tasks, most(mount, path, "pids.max"))
 	}
 	return tasks, nil
 }
 
-// number is the limit in a file of a cgroup. No file: no limit.
-func number(mount, path, file string) uint64 {
+// most is the limit in a file of a cgroup. No file: no limit.
+func most(mount, path, file string) uint64 {
 	n, err := strconv.ParseUint(value(mount, path, file), 10, 64)
 	if err != nil {
 		return math.MaxUint64

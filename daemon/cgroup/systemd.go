@@ -271,10 +271,10 @@ func units(group string) (stem, slice, scope string) {
 
 // tasks is how many the session was allowed before it had limits: its scope keeps that number.
 func (s *systemd) tasks(group, scope string) uint64 {
-	if n := number(s.mount, filepath.Join(group, scope), "pids.max"); n != math.MaxUint64 {
+	if n := most(s.mount, filepath.Join(group, scope), "pids.max"); n != math.MaxUint64 {
 		return n
 	}
-	return number(s.mount, group, "pids.max")
+	return most(s.mount, group, "pids.max")
 }
 
 // Move moves processes into the scope, which is started again if it was empty. One that would lose a limit is not moved.

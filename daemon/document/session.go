@@ -27,6 +27,8 @@ type Session struct {
 
 	Joined  int // members that ran when they were entered, without the root
 	Used    Used
+	Limits  *api.Limits  // nil: none
+	Account *api.Account // nil: it has no cgroup of its own
 	Zombies int
 	Ports   []int
 
@@ -80,6 +82,7 @@ func (e Encoder) Session(s *Session, r Reader) api.Session {
 		GraceSeconds: info.Grace.Seconds(), Level: s.Level, Mode: s.Policy.Mode,
 		Evidence: tracer.EvidenceRoot.String(), Degraded: s.Degraded,
 		Delegated: e.Delegated(&s.Work, r), Shared: s.Shared, Signals: s.Policy.Signals,
+		Limits: s.Limits, Account: s.Account,
 	}
 	switch info.Rule {
 	case policy.AgentRule:

@@ -19,6 +19,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/acts"
+	"github.com/lineage-ebpf/lineage/daemon/cgroup"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/system"
@@ -45,6 +46,12 @@ func (h *acting) postSession(w http.ResponseWriter, r *http.Request, c access.Ca
 	if err := h.Enforcer.CheckRoot(spec.Root, c.ID); err != nil {
 		return err
 	}
+	group := ""
+	if req.Limits != nil { // the root waits: its first instruction is in the group already
+		if group, err = h.Groups.Make(spec.Root, req.Limits); err != nil {
+			return err
+		}
+	}
 	secret := make([]byte, 32)
 	rand.Read(secret)
 	token := base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(secret)
@@ -58,11 +65,15 @@ func (h *acting) postSession(w http.ResponseWriter, r *http.Request, c access.Ca
 			x.SetTimeout(time.Duration(req.TimeoutMS) * time.Millisecond)
 			h.Enforcer.Began(x.ID(), baseline)
 			h.Attribution.SetToken(t.View, x.ID(), sha256.Sum256([]byte(token)))
+			if req.Limits != nil {
+				h.Groups.Bind(x.ID(), group, req.Limits, false)
+			}
 			t.Save(x)
 			return t.Document(x, c), nil
 		})
 	})
 	if err != nil {
+		h.Groups.Drop(group)
 		return err
 	}
 	h.Log.Info().Str(system.KeySession, d.ID).Str(system.KeyName, d.Name).
@@ -127,6 +138,8 @@ func (h *acting) spec(req *api.NewSession, c access.Caller) (spec tracer.Session
 	case !slices.Contains(api.Exclusive, cmp.Or(req.Exclusive, api.ExclusiveFail)):
 		return bad("invalid exclusive %q: must be one of %s", req.Exclusive,
 			strings.Join(api.Exclusive, ", "))
+	case req.Limits != nil && cgroup.Check(req.Limits) != nil:
+		return bad("%v", cgroup.Check(req.Limits))
 	case req.MaxProcesses < 0 || req.MaxProcesses > 1<<22:
 		return bad("invalid max_processes %d: must be 0 to 4194304", req.MaxProcesses)
 	}
@@ -231,6 +244,13 @@ func (h *acting) postAdopted(w http.ResponseWriter, req *api.NewSession, c acces
 	info, n, err := h.Registry.Adopt(spec, c.UID)
 	if err != nil {
 		return err
+	}
+	if req.Limits != nil {
+		if err := h.Groups.Gather(info.ID, spec.Root, req.Limits); err != nil {
+			_, undo := h.Kernel.Dissolve(info.ID)
+			h.Registry.Do(func(t registry.Tx) { t.LetGo(info.ID) })
+			return errors.Join(err, undo)
+		}
 	}
 	// From now on each answer says what the members use, hold and run.
 	if _, err := h.Registry.Resync(registry.CauseMoved); err != nil {

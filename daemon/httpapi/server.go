@@ -18,6 +18,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/acts"
 	"github.com/lineage-ebpf/lineage/daemon/attribution"
+	"github.com/lineage-ebpf/lineage/daemon/cgroup"
 	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/holdings"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
@@ -41,6 +42,7 @@ type Options struct {
 	Archive     *history.Archive
 	Acts        *acts.Acts
 	Marks       *attribution.Marks
+	Groups      *cgroup.Groups
 	Holdings    *holdings.Holdings
 	Events      *stream.Events
 	Feed        *stream.Feed

@@ -235,6 +235,9 @@ func (p *pane) session(r *picture.Row) {
 	}
 	p.fact("CPU, RSS", fmt.Sprintf("%.1f%%, %s in all, %s", p.Picture.CPU(r),
 		display.CPU(s.CPUSeconds), display.Size(s.RSSBytes)))
+	if used := display.Account(s.Limits, s.Account); used != "" {
+		p.fact("cgroup", used)
+	}
 	if activity := p.Sparkline(p.Activity[s.ID],
 		p.columns-nameColumns-4); s.State != api.StateEnded && activity != "" {
 		p.colored(p.Key, "activity", cmp.Or(strings.TrimRight(activity, " "), "none"))

@@ -46,13 +46,14 @@ type Options struct {
 	OnExit    string         // OnExitEnd (also "") or OnExitReport
 	Leaks     LeakCheck      // not with OnExitReport
 	Limits    Limits
-	Report    string   // file for the receipt as JSON; "": none
-	Confine   bool     // the session's signals do not reach other processes
-	Spare     string   // root: no other member may kill or stop the root
-	Subreaper bool     // orphans of the session become ours, not PID 1's
-	Quiet     bool     // print nothing about leftovers that were ended
-	User      string   // that the command runs as; "": the caller
-	Args      []string // the command
+	Cgroup    *api.Limits // what the kernel holds the session to; nil: nothing
+	Report    string      // file for the receipt as JSON; "": none
+	Confine   bool        // the session's signals do not reach other processes
+	Spare     string      // root: no other member may kill or stop the root
+	Subreaper bool        // orphans of the session become ours, not PID 1's
+	Quiet     bool        // print nothing about leftovers that were ended
+	User      string      // that the command runs as; "": the caller
+	Args      []string    // the command
 
 	Stdin, Stdout, Stderr *os.File // the command's; nil: closed. Ours: Stderr
 	Env                   []string
@@ -170,6 +171,11 @@ func (r *runner) run(ctx context.Context) (int, error) {
 	if !r.Quiet && (!r.Confine || r.Spare != "") && r.timed == nil {
 		for _, w := range r.session.Warnings {
 			r.say("%s: %s", r.verb, w)
+		}
+	}
+	if l := r.session.Limits; l != nil && !r.Quiet {
+		for _, why := range l.Unset {
+			r.say("%s: no limit: %s", r.verb, why)
 		}
 	}
 	j := newJob(child.pid, r.tty, r.handsOver(inherited), sigs)
@@ -302,7 +308,7 @@ func unlessEnded[T any](
 
 func (r *runner) request(pid int) api.NewSession {
 	req := api.NewSession{
-		Root: api.Ref{PID: pid}, Name: r.Name, Exclusive: r.Exclusive,
+		Root: api.Ref{PID: pid}, Name: r.Name, Exclusive: r.Exclusive, Limits: r.Cgroup,
 		OnRootExit: r.OnExit, Spare: r.Spare,
 		MaxLifetimeMS: r.Limits.MaxLifetime.Milliseconds(), IdleMS: r.Limits.Idle.Milliseconds(),
 		MaxProcesses: r.Limits.MaxProcesses, MaxRSSBytes: r.Limits.MaxRSS, TimeoutMS: r.timed.ms(),

@@ -261,6 +261,9 @@ func Title(s *api.Session) string {
 	if s.Kept {
 		parts = append(parts, display.Kept(s))
 	}
+	if used := display.Account(s.Limits, s.Account); used != "" {
+		parts = append(parts, used)
+	}
 	if len(s.Degraded) > 0 {
 		parts = append(parts, "degraded: "+strings.Join(s.Degraded, ", "))
 	}

@@ -1,0 +1,357 @@
+//go:build linux
+
+package cgroup
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/system"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// Groups has the cgroups of all sessions that have one.
+type Groups struct {
+	o     registry.Ground
+	maker Maker
+	mount string
+	none  error // why there is no Maker
+	ready chan struct{}
+	wake  chan struct{}
+
+	// These belong to the registry's goroutine.
+	of    map[tracer.SessionID]*group
+	found map[tracer.Identity]string // what an earlier daemon made
+
+	sweeping sync.Mutex // held while groups are removed
+	mu       sync.Mutex
+	over     map[string]bool // groups to be removed, and whether it was said that they are not empty
+}
+
+// group is the cgroup of a session. All belongs to the registry's goroutine.
+type group struct {
+	path           string
+	limits         api.Limits
+	account        *api.Account // as last read, nil: not yet
+	peak           uint64       // the most memory that was in use when it was read
+	moved          bool         // its root ran before it was in it
+	reading, final bool         // the last account is being read, and is there
+}
+
+// NewGroups finds what an earlier daemon made. choose is [Choose].
+func NewGroups(o registry.Ground, choose func() (Maker, string, error)) *Groups {
+	g := &Groups{o: o, ready: make(chan struct{}), wake: make(chan struct{}, 1), of: make(map[tracer.SessionID]*group),
+		found: make(map[tracer.Identity]string), over: make(map[string]bool)}
+	if g.maker, g.mount, g.none = choose(); g.none != nil {
+		return g
+	}
+	for dir := range walk(g.mount, "/") {
+		if root, ours := rootOf(filepath.Base(dir)); ours {
+			g.found[root] = dir
+		}
+	}
+	return g
+}
+
+// Hooks are what the registry calls.
+func (g *Groups) Hooks() *registry.Hooks {
+	return &registry.Hooks{
+		Opened: g.opened, Sampled: g.sampled, Describe: g.describe, Concluding: g.concluding, Closed: g.closed, Forgotten: g.forgotten,
+	}
+}
+
+// Make makes the cgroups for a root, with limits that [Check] has found right. [Groups.Bind] gives them to its session, [Groups.Drop] takes them back. An error is
+// for the caller.
+func (g *Groups) Make(root tracer.Identity, l *api.Limits) (path string, err error) {
+	l.Unset, l.Unlimited = nil, 0
+	<-g.ready
+	switch left := g.leftBy(root); {
+	case g.none != nil && l.IfPossible:
+		*l = api.Limits{Unset: []string{g.none.Error()}}
+		return "", nil
+	case g.none != nil:
+		err = g.none
+	case left != "": // by a daemon that died before the session began
+		path, err = left, g.maker.Set(left, l)
+		if err != nil {
+			g.Drop(left)
+		}
+	default:
+		path, err = g.maker.Make(root, l)
+	}
+	if err != nil {
+		return "", api.NewError(api.CodeUnsupported, err.Error(), "")
+	}
+	return path, nil
+}
+
+// leftBy takes a group of this root, of no session, from those to be removed; "": there is none.
+func (g *Groups) leftBy(root tracer.Identity) string {
+	g.sweeping.Lock()
+	defer g.sweeping.Unlock()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for path := range g.over {
+		if id, _ := rootOf(filepath.Base(path)); id == root {
+			delete(g.over, path)
+			return path
+		}
+	}
+	return ""
+}
+
+// Bind gives a group to a session, in the registry's goroutine; moved: its root has run already.
+func (g *Groups) Bind(id tracer.SessionID, path string, l *api.Limits, moved bool) {
+	x := &group{path: path, moved: moved}
+	if path != "" {
+		x.limits = limitsOf(g.mount, path)
+	}
+	x.limits.Unset = l.Unset
+	g.of[id] = x
+}
+
+// Drop removes a group, as soon as no process is in it.
+func (g *Groups) Drop(path string) {
+	if path == "" {
+		return
+	}
+	g.mu.Lock()
+	g.over[path] = false
+	g.mu.Unlock()
+	system.Offer(g.wake, struct{}{})
+}
+
+// rounds bounds how often it is looked whether all members are in their group.
+const rounds = 64
+
+// Gather makes the cgroups of a session whose members run already, and moves them there until a look at the kernel
+// finds none that is elsewhere. Members of nested sessions with limits stay where they are.
+func (g *Groups) Gather(id tracer.SessionID, root tracer.Identity, l *api.Limits) error {
+	path, err := g.Make(root, l)
+	if err != nil {
+		return err
+	}
+	family := make(map[tracer.SessionID]bool)
+	if err := g.o.Registry.Update(func(t registry.Tx) {
+		if t.Session(id) == nil {
+			return
+		}
+		g.Bind(id, path, l, true)
+		for _, s := range t.Family(id) {
+			family[s] = s == id || g.of[s] == nil
+		}
+	}); err != nil || len(family) == 0 || path == "" {
+		if len(family) == 0 {
+			g.Drop(path)
+		}
+		return err
+	}
+	for range rounds {
+		var outside []int
+		in := inside(g.mount, path)
+		if err := g.o.Kernel.Snapshot(0, func(p *tracer.Process) error {
+			if family[p.Session] && !p.Dead && !in[int(p.PID)] {
+				outside = append(outside, int(p.PID))
+			}
+			return nil
+		}); err != nil || len(outside) == 0 {
+			return err
+		}
+		if err := g.maker.Move(path, outside...); err != nil {
+			return err
+		}
+	}
+	return nil // what remains outside is counted
+}
+
+// Run removes what an earlier daemon left, and groups whose sessions are over, until ctx is done.
+func (g *Groups) Run(ctx context.Context) {
+	g.o.Registry.Do(func(registry.Tx) {
+		for _, path := range g.found {
+			g.Drop(path)
+		}
+		g.found = nil
+	})
+	close(g.ready)
+	var again <-chan time.Time
+	for pause := time.Duration(0); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-g.wake:
+			pause = 10 * time.Millisecond
+		case <-again:
+			pause = min(2*pause, 30*time.Second)
+		}
+		if again = nil; !g.sweep() {
+			again = time.After(pause)
+		}
+	}
+}
+
+// sweep removes what can be removed, nested groups first, and reports whether that was all.
+func (g *Groups) sweep() bool {
+	g.sweeping.Lock()
+	defer g.sweeping.Unlock()
+	g.mu.Lock()
+	paths := slices.Sorted(maps.Keys(g.over))
+	g.mu.Unlock()
+	for _, path := range slices.Backward(paths) {
+		err := g.maker.Remove(path)
+		g.mu.Lock()
+		told := g.over[path]
+		if g.over[path] = true; err == nil {
+			delete(g.over, path)
+		}
+		g.mu.Unlock()
+		if err != nil && !told {
+			g.o.Log.Info().Err(err).Str(system.KeyPath, path).Msg("cgroup not removed yet: tried again later")
+		}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.over) == 0
+}
+
+// opened gives a session what an earlier daemon made for it.
+func (g *Groups) opened(_ registry.View, s *registry.Session) {
+	root := s.Info().Root
+	path, ok := g.found[root]
+	if !ok || g.of[s.ID()] != nil {
+		return
+	}
+	delete(g.found, root)
+	g.Bind(s.ID(), path, &api.Limits{}, false)
+}
+
+// reading is what was read of a group.
+type reading struct {
+	account   api.Account
+	current   uint64
+	unlimited int
+}
+
+// take takes what was read.
+func (x *group) take(r reading) {
+	x.peak = max(x.peak, r.current)
+	if r.account.MemoryPeakBytes == 0 && x.peak > 0 {
+		r.account.MemoryPeakBytes, r.account.Sampled = x.peak, true
+	}
+	x.account, x.limits.Unlimited = &r.account, r.unlimited
+}
+
+// sampled reads the accounts once a look.
+func (g *Groups) sampled(v registry.View, _ *registry.Look) (after func()) {
+	members := make(map[*group][]int)
+	ids := make(map[*group]tracer.SessionID)
+	for id, x := range g.of {
+		if x.path == "" || x.final || x.reading {
+			continue
+		}
+		ids[x] = id
+		for _, s := range v.Family(id) {
+			for m := range v.Graph().Members(s) {
+				members[x] = append(members[x], int(m.PID))
+			}
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	return func() {
+		for x, id := range ids {
+			r := g.read(x.path, members[x])
+			g.o.Registry.Do(func(t registry.Tx) {
+				if !x.final {
+					x.take(r)
+					t.Changed(id)
+				}
+			})
+		}
+	}
+}
+
+func (g *Groups) read(path string, members []int) (r reading) {
+	r.account, r.current = accountOf(g.mount, path)
+	in := inside(g.mount, path)
+	for _, pid := range members {
+		if !in[pid] {
+			r.unlimited++
+		}
+	}
+	return r
+}
+
+// describe adds limits and account to a session's document.
+func (g *Groups) describe(v registry.View, s *registry.Session, d *document.Session) {
+	d.Limits, d.Account = g.documents(v, s)
+}
+
+func (g *Groups) documents(v registry.View, s *registry.Session) (l *api.Limits, a *api.Account) {
+	x := g.of[s.ID()]
+	if x == nil {
+		return nil, nil
+	}
+	if n, ok := v.Graph().Node(s.Info().Root); ok && tracer.Source(n.Source) != tracer.SourceNone {
+		x.moved = true
+	}
+	if x.limits.Any() || x.limits.Unset != nil {
+		l = new(x.limits)
+	}
+	if x.account != nil {
+		a = new(*x.account)
+		a.SinceMove = x.moved
+	}
+	return l, a
+}
+
+// concluding puts them into a receipt. That of a session without members waits until the account was read once more.
+func (g *Groups) concluding(v registry.View, s *registry.Session, report *api.Report) (wait bool) {
+	x := g.of[s.ID()]
+	switch {
+	case x == nil:
+		return false
+	case report.Ended == nil || x.final || x.path == "":
+		report.Limits, report.Account = g.documents(v, s)
+		return false
+	case !x.reading:
+		x.reading = true
+		id := s.ID()
+		go g.o.Registry.Guard(func() {
+			r := g.read(x.path, nil)
+			g.o.Registry.Do(func(t registry.Tx) {
+				x.take(r)
+				x.final = true
+				t.Conclude(id)
+			})
+		})
+	}
+	return true
+}
+
+func (g *Groups) closed(_ registry.View, s *registry.Session) {
+	if x := g.of[s.ID()]; x != nil {
+		g.Drop(x.path)
+	}
+}
+
+// forgotten drops the group of a session that ended, or that was dissolved while its processes live on.
+func (g *Groups) forgotten(v registry.View, s *registry.Session) {
+	if x := g.of[s.ID()]; x != nil && !s.Closed() {
+		g.closed(v, s)
+	}
+	delete(g.of, s.ID())
+}
+
+var errNone = errors.New("this daemon makes no cgroups")
+
+// ChooseNone is for daemons that have no host.
+func ChooseNone() (Maker, string, error) { return nil, "", errNone }

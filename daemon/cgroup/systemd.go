@@ -153,7 +153,15 @@ func (s *systemd) Make(root tracer.Identity, l *api.Limits) (group string, err e
 		if err := keeps(ctx, c, p.unit); err != nil {
 			return err
 		}
-		if err := hold(ctx, c, slice, stem, nameOf(root)); err != nil {
+		part := []string{p.unit}
+		if _, nested := rootOf(strings.TrimSuffix(p.unit, ".scope")); nested { // part of the outer one, that could not start again
+			outer, err := c.GetUnitPropertyContext(ctx, p.unit, "PartOf")
+			if err != nil {
+				return err
+			}
+			part, _ = outer.Value.Value().([]string)
+		}
+		if err := hold(ctx, c, slice, nameOf(root)); err != nil {
 			return err
 		}
 		made = true
@@ -165,7 +173,7 @@ func (s *systemd) Make(root tracer.Identity, l *api.Limits) (group string, err e
 		if err := s.inForce(group, l); err != nil {
 			return err
 		}
-		return enter(ctx, c, stem, tasks, []string{p.unit}, root.PID)
+		return enter(ctx, c, stem, tasks, part, root.PID)
 	})
 	if err != nil && made {
 		err = errors.Join(err, s.Remove(group))
@@ -221,7 +229,7 @@ func keeps(ctx context.Context, c *dbus.Conn, unit string) error {
 
 // hold starts the slice. One that systemd would stop when nothing is left in it is needed by another slice, which is empty:
 // what the session has used is read later.
-func hold(ctx context.Context, c *dbus.Conn, slice, stem, name string) error {
+func hold(ctx context.Context, c *dbus.Conn, slice, name string) error {
 	unneeded, err := c.GetUnitPropertyContext(ctx, slice, "StopWhenUnneeded")
 	if err != nil {
 		return err

@@ -126,7 +126,8 @@ func TestSystemd(t *testing.T) {
 	require.Equal(t, len(left), 0)
 }
 
-// TestSystemdRefuses: a process leaves neither a limit nor a restriction of its unit, and keeps its TasksMax=.
+// TestSystemdRefuses: a process leaves neither a limit nor a restriction of its unit, and keeps its TasksMax=. It is
+// stopped with the unit.
 func TestSystemdRefuses(t *testing.T) {
 	s := guest(t)
 	for property, want := range map[string]string{
@@ -144,14 +145,15 @@ func TestSystemdRefuses(t *testing.T) {
 	require.Contains(t, fmt.Sprint(s.Move(group, int(limited.PID))), "memory.max of /system.slice/lngtest-limited.service")
 	require.NoError(t, s.Set(group, &api.Limits{Tasks: 1000}))
 	require.Equal(t, value(s.mount, group, "pids.max"), "20")
-	kill(t, s, group, root)
+	require.NoError(t, exec.Command("systemctl", "stop", "lngtest-tasks").Run()) // which the root has left
+	kill(t, s, group)
 	require.NoError(t, s.Remove(group))
 	_, err = s.Make(root, &api.Limits{})
 	require.Contains(t, fmt.Sprint(err), "has exited")
 }
 
-// TestSystemdNested: a nested session is below the outer one, which stays until it is gone. Stopping the unit that
-// the root has left stops the session, and the limit's OOM killer takes the hog only.
+// TestSystemdNested: a nested session is below the outer one, whose limit holds: its OOM killer takes the hog only. The outer one
+// stays until the nested one is gone.
 func TestSystemdNested(t *testing.T) {
 	s := guest(t)
 	root := unit(t, "lngtest-outer")
@@ -162,7 +164,6 @@ func TestSystemdNested(t *testing.T) {
 	nested, err := s.Make(identify(t, child.Process.Pid), &api.Limits{MemoryBytes: 64 << 30})
 	require.NoError(t, err)
 	require.Equal(t, filepath.Dir(nested), group)
-
 	hog := exec.Command("bash", "-c", "read; x=x; while :; do x=$x$x; done")
 	feed, err := hog.StdinPipe()
 	require.NoError(t, err)
@@ -175,10 +176,15 @@ func TestSystemdNested(t *testing.T) {
 	require.Contains(t, value(s.mount, group, "memory.events"), "oom_kill 1")
 	require.Equal(t, strings.Contains(value(s.mount, group, "memory.events.local"), "oom 0\n"), false)
 
+	require.NoError(t, syscall.Kill(int(root.PID), syscall.SIGKILL))
+	leaf := filepath.Join(group, strings.TrimSuffix(filepath.Base(group), ".slice")+".scope")
+	require.Eventually(t, "the outer scope goes", func() bool { return value(s.mount, leaf, "cgroup.events") == "" })
+	again, endAgain := started(t, "sleep", "3600")
+	require.NoError(t, s.Move(group, again.Process.Pid))
+	require.Equal(t, s.proc.Cgroup(uint32(again.Process.Pid)), leaf)
+
+	endAgain()
 	end()
-	kill(t, s, nested)
-	require.NoError(t, exec.Command("systemctl", "stop", "lngtest-outer").Run())
-	require.Eventually(t, "the root is stopped", func() bool { return s.proc.Cgroup(root.PID) == "" })
 	kill(t, s, group)
 	require.Contains(t, fmt.Sprint(s.Remove(group)), filepath.Base(nested)+" is in ")
 	require.NoError(t, s.Remove(nested), s.Remove(group))

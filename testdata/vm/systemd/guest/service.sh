@@ -270,4 +270,8 @@ force() { # FORCE=1: the processes of a session go on
 	systemctl stop lngtest-five # in whose cgroup it still is
 	! the_sleep 3006 || return 1
 }
-cgroups() { LNGTEST_GUEST=1 ./cgroup.test -test.v -test.run '^TestSystemd'; } # of sessions; their package's tests
+cgroups() { # of sessions, by the tests of their package
+	dmesg -n 3 # the kernel's report of an OOM kill has a call trace
+	LNGTEST_GUEST=1 ./cgroup.test -test.v -test.run '^TestSystemd'
+	dmesg -n 7
+}

@@ -215,14 +215,9 @@ func (x *run) moveSwap() {
 func (x *run) moveCompare() {
 	c := x.c
 	c.at = moveLeave
-	if x.another(&x.side().entries[c.elem], c.start) {
+	if e := &x.side().entries[c.elem]; e.start != c.start && e.start != 0 || x.off(GiveBack) && !e.of(c.start) {
 		c.at = moveBack
 	}
-}
-
-// another: it is not the task's, alive or dead.
-func (x *run) another(e *entry, t uint8) bool {
-	return e.start != t && e.start != 0 || x.off(GiveBack) && !e.of(t)
 }
 
 // moveBack is the swap back. If that process died in between, it was counted in the new session.

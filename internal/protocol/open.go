@@ -200,7 +200,7 @@ func (x *run) openCompare() {
 	c, k := x.c, x.side()
 	e := &k.entries[c.elem]
 	parent := k.sessions[c.session].parent
-	gives := x.another(e, c.child)
+	gives := e.start != c.child && e.start != 0 || x.off(GiveBack) && !e.of(c.child)
 	if gives && e.session == c.session && !e.taken {
 		e.session = parent
 		x.openFailed()

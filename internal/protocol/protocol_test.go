@@ -80,7 +80,8 @@ var (
 	passes   = members(2, 3, 3, 1, bounds{fork: 1, exit: 1, pause: 2, resume: 1, end: 1, wake: 1}).with(second)
 	spares   = members(2, 3, 2, 2, bounds{outsider: 1, fork: 0, exit: 1, create: 1, strike: 1}).with(two)
 	regained = members(1, 2, 2, 2, bounds{fork: 1, exit: 1, create: 1, dissolve: 1})
-	remade   = members(2, 3, 3, 2, bounds{outsider: 1, fork: 1, exit: 1, create: 1, dissolve: 1}).with(two)
+	unreaped = members(2, 3, 3, 2, bounds{outsider: 1, fork: 1, exit: 1, reap: 0, create: 1, dissolve: 1}).with(two)
+	remade   = members(2, 3, 2, 2, bounds{fork: 1, exit: 1, create: 1, dissolve: 1}).with(two)
 	whole    = members(1, 3, 2, 3, bounds{outsider: 1, fork: 1, exit: 2, exec: 2, end: 1, takeOver: 1}).with(agents)
 )
 
@@ -120,7 +121,7 @@ func TestHoldsLarge(t *testing.T) {
 	most := large(t)
 	for name, m := range map[string]Config{
 		"births": births, "settles": settles, "patience": patience, "nests": nests, "zombies": zombies, "inside": inside, "repairs": repairs,
-		"keeps": keeps, "deaths": deaths, "kept": kept, "storm": storm, "halved": halved, "inner": inner, "passes": passes, "reused": reused, "once": once, "restart": restart, "whole": whole,
+		"keeps": keeps, "deaths": deaths, "kept": kept, "storm": storm, "halved": halved, "inner": inner, "passes": passes, "unreaped": unreaped, "reused": reused, "once": once, "restart": restart, "whole": whole,
 	} {
 		t.Run(name, func(t *testing.T) { holds(t, m, most) })
 	}

@@ -60,5 +60,5 @@ func testAutoreap(t *testing.T, tr *tracer.Tracer) {
 		}
 	}
 	require.NoError(t, tr.Release(id))
-	none(t, tr, "enter_failed", "stale_entries", "reconciled", "live_drift", "delete_failed", "events_malformed", "missed_births", "missed_deaths")
+	none(t, tr, "enter_failed", "stale_entries", "reconciled", "live_drift", "delete_failed", "events_malformed")
 }

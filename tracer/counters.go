@@ -41,6 +41,7 @@ var counterNames = [...]string{
 	bpf.LineageCounterCOUNT_SIGNAL_OUTSIDE:   "signals_outside",
 	bpf.LineageCounterCOUNT_SIGNAL_REFUSED:   "signals_refused",
 	bpf.LineageCounterCOUNT_CROSSING_LIMITED: "crossing_limited",
+	bpf.LineageCounterCOUNT_MOVED_LIMITED:    "moved_limited",
 }
 
 // Counters returns the kernel side's counters since it was loaded, and events_malformed
@@ -96,7 +97,7 @@ func (t *Tracer) RecursionMisses() (map[string]uint64, error) {
 	}
 	missed := map[string]uint64{}
 	for name, s := range stats {
-		if s.RecursionMisses > 0 && name != bpf.LineageProgTcpState && name != bpf.LineageProgSignalSent {
+		if s.RecursionMisses > 0 && name != bpf.LineageProgTcpState && name != bpf.LineageProgSignalSent && name != bpf.LineageProgCgroupMoved {
 			missed[name] = s.RecursionMisses
 		}
 	}

@@ -76,23 +76,32 @@ func (b *bare) Make(root tracer.Identity, l *api.Limits) (group string, err erro
 		return "", err
 	}
 	group = filepath.Join(parent, nameOf(root))
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, b.Remove(group))
-		}
-	}()
-	for _, dir := range []string{group, filepath.Join(group, members)} {
-		b.step()
-		if err := os.Mkdir(filepath.Join(b.mount, dir), 0o755); err != nil {
-			return "", err
-		}
-		if dir == group {
-			if err := b.Set(group, l); err != nil {
-				return "", err
-			}
-		}
+	b.step()
+	err = b.mkdir(group)
+	if err == nil {
+		err = b.Set(group, l)
 	}
-	return group, b.Move(group, int(root.PID))
+	if err == nil {
+		b.step()
+		err = b.mkdir(filepath.Join(group, members))
+	}
+	if err == nil {
+		err = b.Move(group, int(root.PID))
+	}
+	if err != nil {
+		return "", errors.Join(err, b.Remove(group))
+	}
+	return group, nil
+}
+
+// mkdir makes a directory. The kernel gives that of the mount the mode 0555, and the daemon has no capability to pass that over.
+func (b *bare) mkdir(dir string) error {
+	path := filepath.Join(b.mount, dir)
+	err := os.Mkdir(path, 0o755)
+	if errors.Is(err, fs.ErrPermission) && os.Chmod(filepath.Dir(path), 0o755) == nil {
+		err = os.Mkdir(path, 0o755)
+	}
+	return err
 }
 
 // above returns the cgroup in which the group of a root belongs. Each one up to the mount belongs to root: whoever owns a

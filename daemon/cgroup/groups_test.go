@@ -1,0 +1,103 @@
+//go:build linux
+
+package cgroup
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/internal/require"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// TestKilledAtEachStep: a daemon that is killed at any step of making or removing a group leaves nothing that the next
+// one does not find and remove.
+func TestKilledAtEachStep(t *testing.T) {
+	b := host(t)
+	type killed struct{}
+	until := func(step int, f func()) (died bool) {
+		b.step = func() {
+			if step--; step < 0 {
+				panic(killed{})
+			}
+		}
+		defer func() {
+			b.step = func() {}
+			if r := recover(); r != nil {
+				died = r == killed{}
+				if !died {
+					panic(r)
+				}
+			}
+		}()
+		f()
+		return false
+	}
+	next := func(root tracer.Identity) (found []string) {
+		for _, path := range NewGroups(registry.Ground{}, Choose).found {
+			if id, _ := rootOf(filepath.Base(path)); id == root {
+				found = append(found, path)
+			}
+		}
+		return found
+	}
+	for step := 0; ; step++ {
+		root, end := sleeper(t)
+		made := !until(step, func() { _, err := b.Make(root, &api.Limits{}); require.NoError(t, err) })
+		end()
+		left := next(root)
+		if made && len(left) != 1 {
+			t.Fatalf("step %d: %v", step, left)
+		}
+		for _, path := range left {
+			for at := 0; until(at, func() { require.NoError(t, b.Remove(path)) }); at++ {
+				require.Equal(t, len(next(root)) <= 1, true)
+				if at > 3 {
+					t.Fatal("it is not removed in 4 steps")
+				}
+			}
+		}
+		require.Equal(t, len(next(root)), 0)
+		if made {
+			return
+		}
+	}
+}
+
+// TestAccountOf: what the files say. Limits are what is in force, not what was asked for.
+func TestAccountOf(t *testing.T) {
+	mount := t.TempDir()
+	for file, text := range map[string]string{
+		"memory.max": "8589934592\n", "memory.high": "max\n", "cpu.max": "250000 100000\n", "pids.max": "500\n", "io.weight": "default 100\n",
+		"cpu.stat": "usage_usec 31500000\nuser_usec 1\n", "memory.peak": "4096\n", "memory.current": "1024\n", "pids.peak": "9\n",
+		"memory.events": "low 0\noom 3\noom_kill 2\noom_group_kill 7\n", "io.stat": "8:0 rbytes=5 wbytes=6 rios=1\n8:16 rbytes=10 wbytes=0\n",
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(mount, file), []byte(text), 0o644))
+	}
+	l := limitsOf(mount, "/")
+	if l.MemoryBytes != 8<<30 || l.MemoryHighBytes != 0 || l.CPUs != 2.5 || l.Tasks != 500 || l.IOWeight != 0 {
+		t.Errorf("%+v", l)
+	}
+	a, current := accountOf(mount, "/")
+	require.Equal(t, a, api.Account{CPUSeconds: 31.5, MemoryPeakBytes: 4096, ReadBytes: 15, WrittenBytes: 6, TasksPeak: 9, OOMKills: 2})
+	require.Equal(t, current, uint64(1024))
+	var x group // before Linux 5.19
+	x.take(reading{current: 7})
+	x.take(reading{current: 5})
+	if x.account.MemoryPeakBytes != 7 || !x.account.Sampled {
+		t.Errorf("%+v", x.account)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	for _, l := range []api.Limits{{MemoryBytes: 1<<20 - 1}, {MemoryHighBytes: -1}, {CPUs: 4097}, {CPUs: -1}, {CPUs: math.NaN()}, {Tasks: -1}, {IOWeight: 10001}} {
+		if Check(&l) == nil {
+			t.Errorf("%+v", l)
+		}
+	}
+	require.NoError(t, Check(&api.Limits{MemoryBytes: 1 << 20, CPUs: 0.01, Tasks: 1, IOWeight: 10000}))
+}

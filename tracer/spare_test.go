@@ -9,6 +9,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 	"golang.org/x/sys/unix"
 )
 
@@ -64,6 +65,12 @@ func testGuardSpares(t *testing.T, tr *tracer.Tracer) {
 func TestGuardSparesFromAll(t *testing.T) { onEachSide(t, testGuardSparesFromAll) }
 
 func testGuardSparesFromAll(t *testing.T, tr *tracer.Tracer) {
+	for range tracertest.FromEnv(t, "LNGTEST_ROUNDS", 1) {
+		spareFromAll(t, tr)
+	}
+}
+
+func spareFromAll(t *testing.T, tr *tracer.Tracer) {
 	refuses := tr.Features().RefusesSignals != tracer.RefuserNone
 	const agent = `sh -c "while read c; do eval \"\$c\"; echo = \$?; done; true"; echo gone`
 	w, id := member(t, tr, `exec unshare --pid --fork --kill-child sh -c '`+agent+`; read x'`, tracer.SessionSpec{Protection: tracer.Protection{Spare: tracer.SpareRefuse}})

@@ -16,6 +16,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "lngtest-signals" {
 		os.Exit(sendSignals(os.Args[2]))
 	}
+	if len(os.Args) > 2 && os.Args[1] == "lngtest-tgkill" {
+		os.Exit(killThread(os.Args[2]))
+	}
 	if len(os.Args) > 2 && os.Args[1] == "lngtest-kill" {
 		os.Exit(killNamed(os.Args[2]))
 	}

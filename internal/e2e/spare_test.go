@@ -35,6 +35,15 @@ func killNamed(text string) int {
 	return 0
 }
 
+// killThread is tgkill of a process's first thread.
+func killThread(pid string) int {
+	n, err := strconv.Atoi(pid)
+	if err != nil || unix.Tgkill(n, n, unix.SIGKILL) != nil {
+		return 1
+	}
+	return 0
+}
+
 // A stand-in for a coding agent: it runs each line that it reads as a tool call, between two marks.
 const spareAgent = `#!/bin/sh
 mark() { echo "POST /v1/marks {\"phase\":\"$1\",\"id\":\"call\",\"tool\":\"Bash\",\"agent\":{\"pid\":$$}}" | %[1]s lngtest-inside %[2]s; }
@@ -61,9 +70,11 @@ func TestSpare(t *testing.T) {
 	p := i.Lineage("run", "--spare", "root", "--", "true")
 	require.Equal(t, strings.Contains(p.Err.String(), policy.Unrefused), !refuses)
 
+	ways := []string{"kill -9 $PPID", self + " lngtest-kill " + path, self + " lngtest-tgkill $PPID", "kill -9 0",
+		"kill -STOP $PPID; kill -CONT $PPID"}
 	rounds, told, lived := tracertest.FromEnv(t, "LNGTEST_ROUNDS", 2), 0, 0
 	for range rounds {
-		for _, way := range []string{"kill -9 $PPID", self + " lngtest-kill " + path, "kill -STOP $PPID; kill -CONT $PPID"} {
+		for _, way := range ways {
 			pid, lives := spareOne(i, path, way)
 			if stops := strings.Contains(way, "STOP"); lives != (refuses || stops) {
 				t.Errorf("%s: the agent lives: %v", way, lives)
@@ -72,13 +83,15 @@ func TestSpare(t *testing.T) {
 			told += map[bool]int{true: 1}[spareTold(i, pid, refuses)]
 		}
 	}
-	require.Equal(t, told, 3*rounds)
-	t.Logf("figure: %d of %d agents lived, %d kills were told with their call; refused: %v", lived, 3*rounds, told, refuses)
+	all := len(ways) * rounds
+	require.Equal(t, told, all)
+	t.Logf("figure: %d of %d agents lived, %d kills were told with their call; refused: %v", lived, all, told, refuses)
 }
 
 // spareOne starts an agent, has it run one tool call, and reports whether it lives afterwards.
 func spareOne(i *stage.Instance, path, command string) (pid int, lives bool) {
 	cmd := exec.Command(path)
+	cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true} // a call kills the group
 	in, err := cmd.StdinPipe()
 	require.NoError(i.T, err)
 	agent := stage.Start(i.T, cmd)

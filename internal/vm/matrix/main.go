@@ -45,7 +45,7 @@ func run() error {
 	jobs := flag.Int("j", 1, "machines at a time")
 	flag.BoolVar(&o.kvm, "kvm", false, "use KVM, do not emulate")
 	flag.BoolVar(&o.update, "update", false, "write what doctor prints as what is expected")
-	flag.StringVar(&o.tests, "run", "", "of the suites only the tests that this expression of go test matches; nothing is kept")
+	flag.StringVar(&o.tests, "run", "", "of the suites only the tests that this expression of go test matches, with this environment's LNGTEST_ variables; nothing is kept")
 	pages := flag.Bool("pages", false, "only write docs/results/kernels.md from the results")
 	check := flag.Bool("check", false, "only compare them with the results")
 	flag.Parse()

@@ -123,7 +123,8 @@ static inline void report_crossing(const struct entry *e, u32 tgid, u64 id, int 
 
 /*
  * Does a signal of the current process leave its guarded session, or is its receiver spared?
- * Then it is reported. mode: GUARD_REFUSES, or GUARD_ANY once it was sent. Not inline, as
+ * Then it is reported, and -EPERM is returned, not 1: of the negative of a number the verifier of
+ * 6.12 knows nothing, and refuses an LSM program that may return one. mode: GUARD_REFUSES, or GUARD_ANY once it was sent. Not inline, as
  * signalled() is not. An exiting process sends no signal itself: it is its child that asked
  * for one at its parent's death.
  */
@@ -146,7 +147,7 @@ static __attribute__((noinline)) int crosses(int sig, struct task_struct *to, u3
 			return 0;
 	}
 	report_crossing(e, tgid, id, sig, to, refuses);
-	return 1;
+	return -EPERM;
 }
 
 /* Is there any session that guards or spares, and may the current process be a member? */
@@ -190,7 +191,7 @@ static inline int refuse_signal(u64 *ctx, struct task_struct *t, int sig)
 	    is_one_of(sig, NEVER_KILL) || shrugs_off(t, sig))
 		return 0;
 	bpf_probe_read_kernel(&cred, sizeof(cred), ctx + 3);
-	return !cred && crosses(sig, t, GUARD_REFUSES) ? -EPERM : 0;
+	return cred ? 0 : crosses(sig, t, GUARD_REFUSES);
 }
 
 #endif

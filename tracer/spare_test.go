@@ -18,6 +18,7 @@ import (
 func TestGuardSpares(t *testing.T) { onEachSide(t, testGuardSpares) }
 
 func testGuardSpares(t *testing.T, tr *tracer.Tracer) {
+	require.Equal(t, tr.Features().RefusesSignals, tr.Features().Refuses) // what this kernel runs, it loads
 	for _, spare := range []tracer.Spare{tracer.SpareRecord, tracer.SpareRefuse} {
 		t.Run(fmt.Sprint(spare), func(t *testing.T) {
 			c := &crossings{t, tr, spare == tracer.SpareRefuse && tr.Features().RefusesSignals != tracer.RefuserNone}

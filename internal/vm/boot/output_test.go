@@ -62,9 +62,12 @@ func TestComplaints(t *testing.T) {
 [    3.200001] Oops: 0002 [#1] PREEMPT SMP
 [    3.300000] rcu: INFO: rcu_preempt self-detected stall on CPU
 [    3.400000] INFO: task true:77 blocked for more than 120 seconds.
+[    4.000000] dd invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0
+[    4.000001] Call Trace:
+[    5.000000] Call Trace:
 [   10.823497] reboot: Power down
 `
-	if got := Complaints([]byte(console)); len(got) != 5 {
+	if got := Complaints([]byte(console)); len(got) != 6 {
 		t.Errorf("complaints: %q", got)
 	}
 }

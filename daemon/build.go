@@ -52,7 +52,8 @@ func (h Host) build(p parts, o Options) *Service {
 	})
 	containers := lookup.NewContainerFinder(h.Proc, log)
 	ground := registry.Ground{Registry: reg, Kernel: k, Proc: h.Proc, Clock: h.Clock, Log: log}
-	ruled := rules.Options{Ground: ground, Rules: r, Enforcer: e, Containers: containers, Audit: p.audit.Add}
+	groups := cgroup.NewGroups(cgroup.Options{Ground: ground, Choose: h.Cgroups, Returns: r.Returns})
+	ruled := rules.Options{Ground: ground, Rules: r, Enforcer: e, Containers: containers, Audit: p.audit.Add, Limit: groups.Gather}
 	steward := rules.New(ruled)
 	s.Attribution = attribution.New(attribution.Options{
 		Options: ruled, Steward: steward, Sockets: h.Sockets, Files: files, Self: p.self,
@@ -84,13 +85,9 @@ func (h Host) build(p parts, o Options) *Service {
 		status.Failing("privileges were not given up", func() error { return s.start.CapabilitiesErr }),
 		status.Failing("capabilities are missing", func() error { return s.start.Lacking }),
 	)
-	if h.Cgroups == nil {
-		h.Cgroups = cgroup.ChooseNone
-	}
-	groups := cgroup.NewGroups(ground, h.Cgroups)
 	claims := attribution.NewMarks(ground, r.Policy)
 	does := acts.New(acts.Options{
-		Ground: ground, Find: find, Access: s.Access, Enforcer: e, Holdings: held,
+		Ground: ground, Find: find, Access: s.Access, Enforcer: e, Holdings: held, Freeze: groups.Freeze,
 	})
 	keeper := &rules.Keeper{Ground: ground, Find: find, Access: s.Access, Rules: r, Steward: steward}
 	orders := signed.New(signed.Options{
@@ -113,8 +110,9 @@ func (h Host) build(p parts, o Options) *Service {
 	hooks := []*registry.Hooks{
 		claims.Hooks(), held.Hooks(), lookup.NewContainerReader(ground, containers).Hooks(),
 		steward.Hooks(), s.Attribution.Hooks(), s.Ring.Hooks(),
-		feed.Hooks(), s.Recorder.Hooks(), groups.Hooks(), {Concluding: s.onRecord, Reported: s.recorded},
+		feed.Hooks(), s.Recorder.Hooks(), {Concluding: s.onRecord, Reported: s.recorded},
 	}
+	hooks = append(groups.Hooks(), hooks...) // what moved and died gets its words before others read it
 	if h.Reversed {
 		slices.Reverse(hooks)
 	}

@@ -38,13 +38,18 @@ func (a *Acts) Pause(ctx context.Context, word string, c access.Caller, verb acc
 			fmt.Sprintf("%v %v: it is not paused; nothing was sent", verb, id), "")
 	}
 	var left []enforcer.Leftover
+	warning := ""
 	if verb == access.Resume {
-		err = a.o.Enforcer.Resume(id)
+		err = errors.Join(a.o.Freeze(id, false), a.o.Enforcer.Resume(id))
 	} else if err = Guarded(a.o.Enforcer, id, c.ID); err != nil {
 		a.o.Access.Refused(c, verb, id.String(), err.Error())
 		return nil, err
 	} else {
-		left, err = a.o.Enforcer.Pause(ctx, id)
+		if left, err = a.o.Enforcer.Pause(ctx, id); err == nil {
+			if err := a.o.Freeze(id, true); err != nil {
+				warning = err.Error()
+			}
+		}
 	}
 	switch {
 	case errors.Is(err, tracer.ErrBusy):
@@ -59,7 +64,11 @@ func (a *Acts) Pause(ctx context.Context, word string, c access.Caller, verb acc
 		Str(system.KeySession, id.String()).Int(system.KeyLeft, len(left)).
 		EmbedObject(c).Msg("session paused or resumed")
 	a.o.Access.Done(c, verb, id.String())
-	return a.paused(id, c, verb, left)
+	d, err := a.paused(id, c, verb, left)
+	if err == nil && warning != "" {
+		d.Warnings = append(d.Warnings, warning)
+	}
+	return d, err
 }
 
 // paused is the session as the kernel has it now.

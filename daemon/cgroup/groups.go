@@ -5,6 +5,7 @@ package cgroup
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -26,6 +27,7 @@ type Groups struct {
 	none  error // why there is no Maker
 	ready chan struct{}
 	wake  chan struct{}
+	moves *Moves // nil: there is no Maker
 
 	// These belong to the registry's goroutine.
 	of    map[tracer.SessionID]*group
@@ -46,13 +48,25 @@ type group struct {
 	reading, final bool         // the last account is being read, and is there
 }
 
-// NewGroups finds what an earlier daemon made. choose is [Choose].
-func NewGroups(o registry.Ground, choose func() (Maker, string, error)) *Groups {
-	g := &Groups{o: o, ready: make(chan struct{}), wake: make(chan struct{}, 1), of: make(map[tracer.SessionID]*group),
+// Options of NewGroups.
+type Options struct {
+	registry.Ground
+	Choose func() (Maker, string, error) // [Choose]; nil: this daemon makes no cgroups
+	// Returns reports whether the members that leave the cgroup of a session are put back.
+	Returns func(registry.View, tracer.SessionID) bool
+}
+
+// NewGroups finds what an earlier daemon made.
+func NewGroups(o Options) *Groups {
+	g := &Groups{o: o.Ground, ready: make(chan struct{}), wake: make(chan struct{}, 1), of: make(map[tracer.SessionID]*group),
 		found: make(map[tracer.Identity]string), over: make(map[string]bool)}
-	if g.maker, g.mount, g.none = choose(); g.none != nil {
+	if g.none = errNone; o.Choose != nil {
+		g.maker, g.mount, g.none = o.Choose()
+	}
+	if g.none != nil {
 		return g
 	}
+	g.moves = NewMoves(MovesOptions{Ground: o.Ground, Maker: g.maker, Mount: g.mount, Returns: o.Returns})
 	for dir := range walk(g.mount, "/") {
 		if root, ours := rootOf(filepath.Base(dir)); ours {
 			g.found[root] = dir
@@ -62,10 +76,13 @@ func NewGroups(o registry.Ground, choose func() (Maker, string, error)) *Groups 
 }
 
 // Hooks are what the registry calls.
-func (g *Groups) Hooks() *registry.Hooks {
-	return &registry.Hooks{
-		Opened: g.opened, Sampled: g.sampled, Describe: g.describe, Concluding: g.concluding, Closed: g.closed, Forgotten: g.forgotten,
+func (g *Groups) Hooks() (all []*registry.Hooks) {
+	if g.moves != nil {
+		all = append(all, g.moves.Hooks())
 	}
+	return append(all, &registry.Hooks{
+		Opened: g.opened, Sampled: g.sampled, Describe: g.describe, Concluding: g.concluding, Closed: g.closed, Forgotten: g.forgotten,
+	})
 }
 
 // Make makes the cgroups for a root, with limits that [Check] has found right. [Groups.Bind] gives them to its session, [Groups.Drop] takes them back. An error is
@@ -113,6 +130,9 @@ func (g *Groups) Bind(id tracer.SessionID, path string, l *api.Limits, moved boo
 	x := &group{path: path, moved: moved}
 	if path != "" {
 		x.limits = limitsOf(g.mount, path)
+		if err := g.moves.Watch(id, path); err != nil {
+			g.o.Log.Warn().Err(err).Str(system.KeySession, id.String()).Msg("who leaves the cgroup is found by looks only")
+		}
 	}
 	x.limits.Unset = l.Unset
 	g.of[id] = x
@@ -135,7 +155,18 @@ const rounds = 64
 // Gather makes the cgroups of a session whose members run already, and moves them there until a look at the kernel
 // finds none that is elsewhere. Members of nested sessions with limits stay where they are.
 func (g *Groups) Gather(id tracer.SessionID, root tracer.Identity, l *api.Limits) error {
-	path, err := g.Make(root, l)
+	path := ""
+	err := g.o.Registry.Update(func(registry.Tx) {
+		if x := g.of[id]; x != nil {
+			path = x.path
+		}
+	})
+	switch {
+	case err == nil && path != "":
+		err = g.maker.Set(path, l)
+	case err == nil:
+		path, err = g.Make(root, l)
+	}
 	if err != nil {
 		return err
 	}
@@ -181,6 +212,9 @@ func (g *Groups) Run(ctx context.Context) {
 		g.found = nil
 	})
 	close(g.ready)
+	if g.moves != nil {
+		go g.o.Registry.Guard(func() { g.moves.Run(ctx) })
+	}
 	var again <-chan time.Time
 	for pause := time.Duration(0); ; {
 		select {
@@ -234,9 +268,13 @@ func (g *Groups) opened(_ registry.View, s *registry.Session) {
 
 // reading is what was read of a group.
 type reading struct {
-	account   api.Account
-	current   uint64
-	unlimited int
+	account api.Account
+	current uint64
+}
+
+func (g *Groups) read(path string) (r reading) {
+	r.account, r.current = accountOf(g.mount, path)
+	return r
 }
 
 // take takes what was read.
@@ -245,30 +283,19 @@ func (x *group) take(r reading) {
 	if r.account.MemoryPeakBytes == 0 && x.peak > 0 {
 		r.account.MemoryPeakBytes, r.account.Sampled = x.peak, true
 	}
-	x.account, x.limits.Unlimited = &r.account, r.unlimited
+	x.account = &r.account
 }
 
 // sampled reads the accounts once a look.
-func (g *Groups) sampled(v registry.View, _ *registry.Look) (after func()) {
-	members := make(map[*group][]int)
-	ids := make(map[*group]tracer.SessionID)
-	for id, x := range g.of {
-		if x.path == "" || x.final || x.reading {
-			continue
-		}
-		ids[x] = id
-		for _, s := range v.Family(id) {
-			for m := range v.Graph().Members(s) {
-				members[x] = append(members[x], int(m.PID))
-			}
-		}
-	}
-	if len(ids) == 0 {
+func (g *Groups) sampled(registry.View, *registry.Look) (after func()) {
+	due := maps.Clone(g.of)
+	maps.DeleteFunc(due, func(_ tracer.SessionID, x *group) bool { return x.path == "" || x.final || x.reading })
+	if len(due) == 0 {
 		return nil
 	}
 	return func() {
-		for x, id := range ids {
-			r := g.read(x.path, members[x])
+		for id, x := range due {
+			r := g.read(x.path)
 			g.o.Registry.Do(func(t registry.Tx) {
 				if !x.final {
 					x.take(r)
@@ -277,17 +304,6 @@ func (g *Groups) sampled(v registry.View, _ *registry.Look) (after func()) {
 			})
 		}
 	}
-}
-
-func (g *Groups) read(path string, members []int) (r reading) {
-	r.account, r.current = accountOf(g.mount, path)
-	in := inside(g.mount, path)
-	for _, pid := range members {
-		if !in[pid] {
-			r.unlimited++
-		}
-	}
-	return r
 }
 
 // describe adds limits and account to a session's document.
@@ -305,6 +321,9 @@ func (g *Groups) documents(v registry.View, s *registry.Session) (l *api.Limits,
 	}
 	if x.limits.Any() || x.limits.Unset != nil {
 		l = new(x.limits)
+		if x.path != "" && !x.final {
+			l.Unlimited = g.moves.Unlimited(v, s.ID())
+		}
 	}
 	if x.account != nil {
 		a = new(*x.account)
@@ -326,7 +345,7 @@ func (g *Groups) concluding(v registry.View, s *registry.Session, report *api.Re
 		x.reading = true
 		id := s.ID()
 		go g.o.Registry.Guard(func() {
-			r := g.read(x.path, nil)
+			r := g.read(x.path)
 			g.o.Registry.Do(func(t registry.Tx) {
 				x.take(r)
 				x.final = true
@@ -353,5 +372,27 @@ func (g *Groups) forgotten(v registry.View, s *registry.Session) {
 
 var errNone = errors.New("this daemon makes no cgroups")
 
-// ChooseNone is for daemons that have no host.
-func ChooseNone() (Maker, string, error) { return nil, "", errNone }
+// Freeze stops what is in the cgroup of a session, or lets it run again: then no SIGCONT runs a member. Where a process
+// that is no member is in there, and where there is no cgroup, nothing is frozen.
+func (g *Groups) Freeze(id tracer.SessionID, frozen bool) error {
+	path, members := "", make(map[int]bool)
+	err := g.o.Registry.Update(func(t registry.Tx) {
+		if x := g.of[id]; x != nil {
+			path = x.path
+		}
+		for _, s := range t.Family(id) {
+			for m := range t.Graph().Members(s) {
+				members[int(m.PID)] = true
+			}
+		}
+	})
+	if err != nil || path == "" {
+		return err
+	}
+	for pid := range inside(g.mount, path) {
+		if frozen && !members[pid] {
+			return fmt.Errorf("pid %d in the session's cgroup is no member: it is not frozen, and SIGCONT may run members", pid)
+		}
+	}
+	return g.maker.Freeze(path, frozen)
+}

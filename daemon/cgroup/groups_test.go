@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -38,7 +37,7 @@ func TestKilledAtEachStep(t *testing.T) {
 		return false
 	}
 	next := func(root tracer.Identity) (found []string) {
-		for _, path := range NewGroups(registry.Ground{}, Choose).found {
+		for _, path := range NewGroups(Options{Choose: Choose}).found {
 			if id, _ := rootOf(filepath.Base(path)); id == root {
 				found = append(found, path)
 			}

@@ -32,7 +32,7 @@ type Moves struct {
 	of      map[tracer.SessionID]string
 	outside map[tracer.Identity]stray // members that are not in the innermost group around them
 	looked  uint64                    // boottime at which the last look began
-	inside  map[spot]bool            // ids are not used again
+	inside  map[spot]bool             // ids are not used again
 	ooms    map[string]*ooms
 	back    chan returned
 }

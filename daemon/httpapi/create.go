@@ -47,7 +47,7 @@ func (h *acting) postSession(w http.ResponseWriter, r *http.Request, c access.Ca
 		return err
 	}
 	group := ""
-	if req.Limits != nil { // the root waits: its first instruction is in the group already
+	if req.Limits = h.Rules.Limited(req.Limits, spec.UID); req.Limits != nil { // the root waits: its first instruction is in the group already
 		if group, err = h.Groups.Make(spec.Root, req.Limits); err != nil {
 			return err
 		}

@@ -146,6 +146,8 @@ func (s *Steward) setTerms(p *policy.Policy, info tracer.SessionInfo, list uint3
 	err := s.o.Kernel.SetTerms(info.ID, s.terms(p, list, rule, info.UID))
 	if err == nil {
 		s.reread(info.ID)
+		info.Rule, info.Name = list, rule
+		s.limit(info)
 	}
 	s.failed(err, info.ID).Msg("limits of the rule's session not set")
 	return err == nil

@@ -43,6 +43,8 @@ type Options struct {
 	Enforcer   *enforcer.Enforcer
 	Containers *lookup.ContainerFinder // finds the containers of processes
 	Audit      func(access.AuditRecord)
+	// Limit has the kernel hold a session to limits; nil: nothing does.
+	Limit func(tracer.SessionID, tracer.Identity, *api.Limits) error
 }
 
 // New makes a steward; attach its hooks.

@@ -149,7 +149,7 @@ var cells = []cell{
 	{name: "6.18 hidepid=2", series: "6.18", proc: "hidepid=2", suites: []suite{basics, daemon, selfcheck},
 		why: "users see no processes of others in /proc"},
 
-	{name: "5.10 without bpf in lsm=", series: "5.10", append: withoutBPF, suites: []suite{basics, refusers, e2e.tests("TestSpare")},
+	{name: "5.10 without bpf in lsm=", series: "5.10", append: withoutBPF, suites: []suite{basics, refusers},
 		why: "an LSM program attaches there and never runs"},
 	{name: "6.12 without bpf in lsm=", series: "6.12", append: withoutBPF, suites: []suite{basics, refusers},
 		why: "level 2 without the LSM program that refuses forks"},

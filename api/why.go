@@ -32,9 +32,7 @@ type Reparents struct {
 // the root of its session. Session is absent when it belongs to none.
 type Why struct {
 	Head
-	Process Process `json:"process"` // that was asked for
-	// Other is another process that had the PID, in no session, and that a signal has killed; for root only.
-	Other   *Process `json:"other,omitempty"`
+	Process Process  `json:"process"`           // that was asked for
 	Parent  *Process `json:"parent,omitempty"`  // the kernel's parent now
 	Session *Session `json:"session,omitempty"` // absent: it belongs to none
 	Edges   []Edge   `json:"edges,omitempty"`   // from the process to the root of its session

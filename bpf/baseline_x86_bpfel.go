@@ -36,8 +36,6 @@ type BaselineConfig struct {
 	SecondWriters uint32
 	ExactReaps    uint32
 	HookVisits    uint32
-	Deaths        uint32
-	Pad           uint32
 	RingHalf      uint64
 }
 
@@ -240,12 +238,6 @@ type BaselineVerbArgs struct {
 	Call         uint32
 }
 
-type BaselineWindow struct {
-	_      structs.HostLayout
-	Number uint64
-	Used   uint64
-}
-
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
@@ -256,7 +248,6 @@ const (
 	BaselineMapClasses         = "classes"
 	BaselineMapClients         = "clients"
 	BaselineMapCounters        = "counters"
-	BaselineMapDeathUids       = "death_uids"
 	BaselineMapElder           = "elder"
 	BaselineMapEvents          = "events"
 	BaselineMapFreeSlots       = "free_slots"
@@ -422,7 +413,6 @@ type BaselineMapSpecs struct {
 	Classes    *ebpf.MapSpec `ebpf:"classes"`
 	Clients    *ebpf.MapSpec `ebpf:"clients"`
 	Counters   *ebpf.MapSpec `ebpf:"counters"`
-	DeathUids  *ebpf.MapSpec `ebpf:"death_uids"`
 	Elder      *ebpf.MapSpec `ebpf:"elder"`
 	Events     *ebpf.MapSpec `ebpf:"events"`
 	FreeSlots  *ebpf.MapSpec `ebpf:"free_slots"`
@@ -472,7 +462,6 @@ type BaselineMaps struct {
 	Classes    *ebpf.Map `ebpf:"classes"`
 	Clients    *ebpf.Map `ebpf:"clients"`
 	Counters   *ebpf.Map `ebpf:"counters"`
-	DeathUids  *ebpf.Map `ebpf:"death_uids"`
 	Elder      *ebpf.Map `ebpf:"elder"`
 	Events     *ebpf.Map `ebpf:"events"`
 	FreeSlots  *ebpf.Map `ebpf:"free_slots"`
@@ -495,7 +484,6 @@ func (m *BaselineMaps) Close() error {
 		m.Classes,
 		m.Clients,
 		m.Counters,
-		m.DeathUids,
 		m.Elder,
 		m.Events,
 		m.FreeSlots,

@@ -7,7 +7,6 @@
 #define LINEAGE_DEATH_H
 
 #include "killer.h"
-#include "outsider.h"
 #include "reaped.h"
 #include <bpf/bpf_core_read.h>
 
@@ -217,8 +216,6 @@ static inline void on_exit(struct task_struct *t)
 	if (t->signal->live.counter)
 		return;
 	e = entry_at(tgid);
-	if (config.deaths && !(e && e->session) && exit_status(t) == SIGKILL && t->signal->oom_mm)
-		tell_oom(t);
 	if (!e)
 		return;
 	start = t->group_leader->start_boottime;

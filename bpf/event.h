@@ -78,19 +78,6 @@ static inline void *lost(void)
 
 #define reserve(type) ((type *)(bpf_ringbuf_reserve(&events, sizeof(type), 0) ?: lost()))
 
-/* Events of some kinds that a session, or a user, may cause in each 8.6 s. */
-#define MANY 512
-#define WINDOW_BITS 33 /* of a time in ns */
-
-static inline bool in_window(u64 *window, u64 *used, u64 now)
-{
-	if (READ_ONCE(*window) != now >> WINDOW_BITS) {
-		*window = now >> WINDOW_BITS;
-		*used = 0;
-	}
-	return fetch_add(used, 1) < MANY;
-}
-
 /*
  * Has it not run yet? Its fork hook may be about to enter it, and an entry that is there
  * before would take it out of its creator's session.

@@ -19,7 +19,6 @@ const union exported {
 	struct event_stop stop;
 	struct event_crossing crossing;
 	struct event_moved moved;
-	struct event_death death;
 	enum sender sender;
 	enum sent_flags sent_flags;
 	struct event_reparent reparent;

@@ -347,7 +347,6 @@ enum event_type {
 	EVENT_CONTINUE,
 	EVENT_CROSSING,
 	EVENT_MOVED,
-	EVENT_DEATH,
 };
 
 struct event_header {
@@ -463,14 +462,6 @@ struct event_moved {
 	u8 path[PATH_LEN]; /* of the cgroup, cut; empty: it was born there */
 };
 
-/* A process in no session gets a signal that it dies of. */
-struct event_death {
-	struct event_header h;
-	struct sent sent;
-	u32 pad;
-	struct facts facts; /* of the process */
-};
-
 struct event_reparent {
 	struct event_header h;
 	struct identity from;
@@ -561,7 +552,6 @@ enum counter {
 	COUNT_SIGNAL_REFUSED, /* signals that were not allowed to */
 	COUNT_CROSSING_LIMITED, /* such signals not reported: the session had too many in a short time */
 	COUNT_MOVED_LIMITED, /* moves to other cgroups not reported: the session had too many in a short time */
-	COUNT_DEATH_LIMITED, /* deaths of outsiders not reported: their user had too many in a short time */
 	COUNT_MAX,
 };
 

@@ -36,8 +36,6 @@ type LineageConfig struct {
 	SecondWriters uint32
 	ExactReaps    uint32
 	HookVisits    uint32
-	Deaths        uint32
-	Pad           uint32
 	RingHalf      uint64
 }
 
@@ -72,8 +70,7 @@ const (
 	LineageCounterCOUNT_SIGNAL_REFUSED   LineageCounter = 25
 	LineageCounterCOUNT_CROSSING_LIMITED LineageCounter = 26
 	LineageCounterCOUNT_MOVED_LIMITED    LineageCounter = 27
-	LineageCounterCOUNT_DEATH_LIMITED    LineageCounter = 28
-	LineageCounterCOUNT_MAX              LineageCounter = 29
+	LineageCounterCOUNT_MAX              LineageCounter = 28
 )
 
 type LineageCtl struct {
@@ -163,14 +160,6 @@ type LineageEventCrossing struct {
 	Refused uint8
 	Pad     uint16
 	Facts   LineageFacts
-}
-
-type LineageEventDeath struct {
-	_     structs.HostLayout
-	H     LineageEventHeader
-	Sent  LineageSent
-	Pad   uint32
-	Facts LineageFacts
 }
 
 type LineageEventExec struct {
@@ -268,7 +257,6 @@ const (
 	LineageEventTypeEVENT_CONTINUE LineageEventType = 13
 	LineageEventTypeEVENT_CROSSING LineageEventType = 14
 	LineageEventTypeEVENT_MOVED    LineageEventType = 15
-	LineageEventTypeEVENT_DEATH    LineageEventType = 16
 )
 
 type LineageExecScratch struct {
@@ -477,12 +465,6 @@ type LineageVerbArgs struct {
 	Call         uint32
 }
 
-type LineageWindow struct {
-	_      structs.HostLayout
-	Number uint64
-	Used   uint64
-}
-
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
@@ -492,7 +474,6 @@ const (
 	LineageMapClasses         = "classes"
 	LineageMapClients         = "clients"
 	LineageMapCounters        = "counters"
-	LineageMapDeathUids       = "death_uids"
 	LineageMapElder           = "elder"
 	LineageMapEvents          = "events"
 	LineageMapFreeSlots       = "free_slots"
@@ -656,7 +637,6 @@ type LineageMapSpecs struct {
 	Classes    *ebpf.MapSpec `ebpf:"classes"`
 	Clients    *ebpf.MapSpec `ebpf:"clients"`
 	Counters   *ebpf.MapSpec `ebpf:"counters"`
-	DeathUids  *ebpf.MapSpec `ebpf:"death_uids"`
 	Elder      *ebpf.MapSpec `ebpf:"elder"`
 	Events     *ebpf.MapSpec `ebpf:"events"`
 	FreeSlots  *ebpf.MapSpec `ebpf:"free_slots"`
@@ -706,7 +686,6 @@ type LineageMaps struct {
 	Classes    *ebpf.Map `ebpf:"classes"`
 	Clients    *ebpf.Map `ebpf:"clients"`
 	Counters   *ebpf.Map `ebpf:"counters"`
-	DeathUids  *ebpf.Map `ebpf:"death_uids"`
 	Elder      *ebpf.Map `ebpf:"elder"`
 	Events     *ebpf.Map `ebpf:"events"`
 	FreeSlots  *ebpf.Map `ebpf:"free_slots"`
@@ -728,7 +707,6 @@ func (m *LineageMaps) Close() error {
 		m.Classes,
 		m.Clients,
 		m.Counters,
-		m.DeathUids,
 		m.Elder,
 		m.Events,
 		m.FreeSlots,

@@ -14,6 +14,15 @@
 #include "event.h"
 #include "session.h"
 
+/*
+ * Listening sockets, and stops by signals, that an outermost session may report in each
+ * 8.6 s. One thread that does nothing but listen and close would push all other events
+ * out of the reader's memory. The others are found in /proc, like those that were
+ * inherited from outside.
+ */
+#define LISTENS 512
+#define LISTEN_WINDOW_BITS 33 /* of a time in ns */
+
 /* Of members only. A socket that finds no room here is found in /proc. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -34,19 +43,20 @@ static inline void emit_listener(u16 type, u64 socket, const struct listener *l)
 	bpf_ringbuf_submit(e, wakeup(false));
 }
 
-/*
- * May the outermost session report one more listening socket, or stop by a signal? One
- * thread that does nothing but listen and close would push all other events out of the
- * reader's memory. The others are found in /proc, like those that were inherited from
- * outside.
- */
 __noinline bool within_limit(u64 id, u64 now)
 {
 	struct session *s, *top = NULL;
+	u64 window = now >> LISTEN_WINDOW_BITS;
 
 	for_each_counted(id, s)
 		top = s;
-	return !top || in_window(&top->listen_window, &top->listens, now);
+	if (!top)
+		return true;
+	if (READ_ONCE(top->listen_window) != window) {
+		top->listen_window = window;
+		top->listens = 0;
+	}
+	return fetch_add(&top->listens, 1) < LISTENS;
 }
 
 /* Runs in the process that listens. The port is 0 if the kernel chooses it after this. */

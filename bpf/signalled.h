@@ -143,22 +143,6 @@ static __attribute__((noinline)) int tell_cause(struct sent *s, u64 info, struct
 	return 0;
 }
 
-static inline void tell_signal(struct sent *s, u64 start, u64 info, int sig, struct task_struct *t)
-{
-	s->start = start;
-	s->time = bpf_ktime_get_boot_ns();
-	s->signal = sig;
-	s->from = sender_of(info, sig, (u32)t->tgid == current_tgid());
-	if (s->from == SENDER_PROCESS)
-		describe_sender(s);
-}
-
-/* Has the kernel decided that the process dies of this signal? */
-static inline bool is_final(struct task_struct *t, int sig)
-{
-	return t->signal->flags & SIGNAL_GROUP_EXIT && t->signal->group_exit_code == sig;
-}
-
 /*
  * Ours: the flag is set before a pass sends the signal. Below level 3 a process of ours
  * sends it.
@@ -245,7 +229,12 @@ static __attribute__((noinline)) int signalled(u64 *ctx, int sig, struct task_st
 	}
 	/* From the context: the type that the verifier gives it is wrong for 0 and 1. */
 	bpf_probe_read_kernel(&info, sizeof(info), ctx + 1);
-	tell_signal(&s, to->start, info, sig, t);
+	s.start = to->start;
+	s.time = bpf_ktime_get_boot_ns();
+	s.signal = sig;
+	s.from = sender_of(info, sig, tgid == current_tgid());
+	if (s.from == SENDER_PROCESS)
+		describe_sender(&s);
 	if (is_ours(to, &s))
 		return 0;
 	tell_cause(&s, info, t);
@@ -257,25 +246,11 @@ static __attribute__((noinline)) int signalled(u64 *ctx, int sig, struct task_st
 	} else if (is_one_of(sig, STOPS)) {
 		report_stop(EVENT_STOP, tgid, to, &s);
 	} else {
-		if (is_final(t, sig))
+		if (t->signal->flags & SIGNAL_GROUP_EXIT && t->signal->group_exit_code == sig)
 			s.flags |= SENT_FINAL;
 		remember_signal(t, tgid, to, &s);
 	}
 	return 0;
-}
-
-/* An outsider's, which is told only if it is final. */
-static __attribute__((noinline)) int tell_outside(u64 *ctx, int sig, struct task_struct *t)
-{
-	struct sent s = {};
-	u64 info = 0;
-
-	if (!is_final(t, sig))
-		return 0;
-	bpf_probe_read_kernel(&info, sizeof(info), ctx + 1);
-	tell_signal(&s, t->group_leader->start_boottime, info, sig, t);
-	tell_cause(&s, info, t);
-	return report_death(t, &s);
 }
 
 /*
@@ -307,8 +282,6 @@ static inline bool on_signal(u64 *ctx, int sig, struct task_struct *t, int resul
 	to = entry_at(t->tgid);
 	if (to)
 		signalled(ctx, sig, t, to);
-	if (config.deaths && !(to && to->session))
-		tell_outside(ctx, sig, t);
 	return sig != SIGCONT;
 }
 

@@ -36,9 +36,7 @@ import (
 func (h Host) build(p parts, o Options) *Service {
 	k, r, log, files := p.kernel, p.rules, p.log, cmp.Or(h.Files, "/")
 	e := enforcer.New(k, enforcer.Options{Self: p.self, Clock: h.Clock.Monotonic, Proc: h.Proc, Hold: h.Hold})
-	deaths := lookup.NewDeaths()
 	reg := registry.New(registry.Options{
-		Died:   deaths.Add,
 		Kernel: k, Enforcer: e, Clock: h.Clock, Proc: h.Proc, Log: log, Period: h.Period,
 	})
 	s := &Service{
@@ -69,7 +67,7 @@ func (h Host) build(p parts, o Options) *Service {
 	s.Recorder = history.NewRecorder(history.Options{Ground: ground, Ring: s.Ring,
 		Journal: p.journal, Boot: p.bootID, Redact: r.Redact})
 	archive := history.NewArchive(s.Recorder, s.Access)
-	find := lookup.New(lookup.Options{Ground: ground, Access: s.Access, Containers: containers, Deaths: deaths})
+	find := lookup.New(lookup.Options{Ground: ground, Access: s.Access, Containers: containers})
 	lines := stream.Lines{
 		Ground: ground, Find: find, Heartbeat: h.Limits.Heartbeat, Stopping: s.stopping, Tally: &stream.Tally{},
 	}

@@ -42,7 +42,6 @@ var counterNames = [...]string{
 	bpf.LineageCounterCOUNT_SIGNAL_REFUSED:   "signals_refused",
 	bpf.LineageCounterCOUNT_CROSSING_LIMITED: "crossing_limited",
 	bpf.LineageCounterCOUNT_MOVED_LIMITED:    "moved_limited",
-	bpf.LineageCounterCOUNT_DEATH_LIMITED:    "deaths_limited",
 }
 
 // Counters returns the kernel side's counters since it was loaded, and events_malformed

@@ -63,8 +63,6 @@ func decode(b []byte, ev *Event) error {
 		ok = decodeCrossing(b, ev)
 	case EventMoved:
 		ok = decodeMoved(b, ev)
-	case EventDeath:
-		ok = decodeDeath(b, ev)
 	case EventListen, EventUnlisten:
 		ok = decodeListen(b, ev)
 	default:
@@ -123,12 +121,6 @@ func decodeExit(b []byte, ev *Event) bool {
 func decodeStop(b []byte, ev *Event) bool {
 	e, ok := view[bpf.LineageEventStop](b)
 	ev.Signal = signal(&e.Sent)
-	return ok
-}
-
-func decodeDeath(b []byte, ev *Event) bool {
-	e, ok := view[bpf.LineageEventDeath](b)
-	ev.Signal, ev.Looks = signal(&e.Sent), looks(&e.Facts, 0)
 	return ok
 }
 

@@ -49,8 +49,7 @@ func TestDecode(t *testing.T) {
 	killed, unknown, stop := exit, exit, base
 	killed.Signal = &Signal{Number: 15, Sender: ByProcess, Time: 16, By: id, Session: 17, UID: 7, Comm: "x", Handled: true}
 	stop.Type, stop.Signal = EventStop, &Signal{Number: 19, Sender: ByKernel, Time: 16}
-	crossing, death := base, base
-	death.Type, death.Signal, death.Looks = EventDeath, &Signal{Number: 9, Sender: ByKernel, Time: 16}, Looks{UID: 7, Comm: [16]uint8{'x'}}
+	crossing := base
 	crossing.Type, crossing.Crossing = EventCrossing, &Crossing{Signal: 15, Refused: true, To: id, Session: 17, UID: 7, Comm: "x"}
 	moved := base
 	moved.Type, moved.Moved = EventMoved, &Moved{Cgroup: 10, Path: "/a", By: id, Session: 17, UID: 7, Comm: "x"}
@@ -72,7 +71,6 @@ func TestDecode(t *testing.T) {
 		"killed":   {bytesOf(bpf.LineageEventKilled{X: told, Killer: sent}), killed},
 		"unknown":  {bytesOf(bpf.LineageEventKilled{X: told}), unknown},
 		"stop":     {bytesOf(bpf.LineageEventStop{H: header(EventStop), Sent: bpf.LineageSent{Signal: 19, From: 2, Time: 16}}), stop},
-		"death":    {bytesOf(bpf.LineageEventDeath{H: header(EventDeath), Sent: bpf.LineageSent{Signal: 9, From: 2, Time: 16}, Facts: bpf.LineageFacts{Uid: 7, Comm: [16]uint8{'x'}}}), death},
 		"crossing": {bytesOf(bpf.LineageEventCrossing{H: header(EventCrossing), To: wire, Session: 17, Signal: 15, Refused: 1, Facts: bpf.LineageFacts{Uid: 7, Comm: [16]uint8{'x'}}}), crossing},
 		"moved":    {bytesOf(bpf.LineageEventMoved{H: header(EventMoved), Cgroup: 10, By: wire, Session: 17, Facts: bpf.LineageFacts{Uid: 7, Comm: [16]uint8{'x'}}, Path: [256]uint8{'/', 'a'}}), moved},
 		"reparent": {bytesOf(bpf.LineageEventReparent{H: header(EventReparent), From: bpf.LineageIdentity{Tgid: 12, Start: 13}, To: wire}), reparent},

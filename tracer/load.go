@@ -203,7 +203,7 @@ func (t *Tracer) configure(spec *ebpf.CollectionSpec, ringSize int) error {
 	spec.Maps[bpf.LineageMapEvents].MaxEntries = uint32(ringSize)
 	config := bpf.LineageConfig{
 		RingHalf: uint64(ringSize / 2), HookVisits: hookVisits,
-		CanSignal: flag[uint32](t.features.Level >= 3, 1), Deaths: flag[uint32](t.deaths, 1),
+		CanSignal: flag[uint32](t.features.Level >= 3, 1),
 		SecondWriters: flag[uint32](spec.Programs[bpf.LineageProgAttachBirth] != nil &&
 			spec.Programs[bpf.LineageProgNotifyDeath] != nil, 1),
 		ExactReaps: flag[uint32](spec.Programs[bpf.BaselineProgReleaseReaped] != nil, 1),

@@ -181,9 +181,6 @@ const (
 	EventContinue // a stopped member, or one of a paused session, was sent SIGCONT
 	EventCrossing // a signal of a member left its guarded session, or would have
 	EventMoved    // a member of a session with a cgroup came into another cgroup
-	// A process in no session was sent a signal that it dies of, one without a core dump. It has Signal, and comm and uid
-	// of the process. A user has at most 512 in 9 s. A second one of a process says that it was the OOM killer.
-	EventDeath
 )
 
 // Event is one decoded record of the ring buffer. Which fields are set depends on Type.
@@ -202,7 +199,7 @@ type Event struct {
 	Creator       Identity // Birth
 	Parent        Identity // Birth: real_parent; Reparent: the new parent
 	From          Identity // Reparent: the parent that died
-	lineage.Looks          // Birth, Exec, Death
+	lineage.Looks          // Birth, Exec
 
 	Filename      []byte // Exec
 	Argv          []byte // Exec: arguments, each ended by NUL
@@ -212,7 +209,7 @@ type Event struct {
 	CPUTime    uint64 // Exit: ns, all threads
 	MaxRSS     uint64 // Exit: bytes
 	// Signal is, for Exit, the one that the process died of, or handled before it exited; nil: none,
-	// or one of ours, or the sender is not known. Stop, Continue, Death: that it was sent.
+	// or one of ours, or the sender is not known. Stop, Continue: that it was sent.
 	Signal   *Signal
 	Crossing *Crossing // Crossing
 	Moved    *Moved    // Moved

@@ -19,7 +19,6 @@ type Options struct {
 	registry.Ground
 	Access     *access.Access
 	Containers *ContainerFinder // finds the containers of processes
-	Deaths     *Deaths
 }
 
 // Finder finds sessions and processes for callers. It may be used from any goroutine.

@@ -22,7 +22,6 @@ const maxBatch = 16384
 // and one reader, the registry.
 type inbox struct {
 	kernel Kernel
-	died   func(*tracer.Event) // gets each EventDeath; the others do not
 	flush  *flush
 	ready  chan struct{} // has an item when take returns events
 
@@ -52,10 +51,6 @@ func (b *inbox) ingest() error {
 			return nil
 		case err != nil:
 			return fmt.Errorf("read events: %w", err)
-		}
-		if ev.Type == tracer.EventDeath {
-			b.died(&ev)
-			continue
 		}
 		if len(ev.Filename)+len(ev.Argv) > 0 {
 			text := append(append(make([]byte, 0, len(ev.Filename)+len(ev.Argv)), ev.Filename...), ev.Argv...)

@@ -89,8 +89,7 @@ type Options struct {
 	Proc     procfs.FS
 	Log      zerolog.Logger
 	Graph    lineage.Options
-	Period   time.Duration       // between two looks
-	Died     func(*tracer.Event) // gets each EventDeath, in the goroutine of Ingest
+	Period   time.Duration // between two looks
 }
 
 // Registry holds the graph and the sessions, in one goroutine: the comments on its fields
@@ -147,7 +146,6 @@ func New(o Options) *Registry {
 		places:   memory.NewShare(maxPlaces),
 		doubts:   doubts{some: make(chan struct{}, 1)},
 	}
-	r.loop.inbox.died = o.Died
 	r.ended = newRetained(MaxEnded, maxReceipts, func(s *Session) {
 		r.drop(s)
 		r.graph.Forget(s.info.ID)

@@ -294,9 +294,6 @@ func (k *Kernel) exit(p *Proc, status uint32) {
 			}
 		})
 	}
-	if id == 0 && p.Signal != nil {
-		k.emit(tracer.Event{Type: tracer.EventDeath, Process: p.Identity, Looks: p.Looks, Signal: p.Signal})
-	}
 	k.due()
 	if !p.Slow {
 		k.bury(p)

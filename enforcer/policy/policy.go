@@ -86,7 +86,6 @@ type Daemon struct {
 	Level     string   `key:"level" one:"auto|1|2|3|4" doc:"the guarantee level to use at most"`
 	RingSize  Size     `key:"ring_size" form:"power" min:"64KiB" max:"1GiB" doc:"of the events' ring buffer, a power of two; counts twice in RSS"`
 	SelfCheck Duration `key:"self_check" least:"1s" max:"8760h" doc:"how often a canary session is ended; 0: at start only"`
-	Deaths    string   `key:"deaths" one:"off|on" doc:"on: the daemon remembers the last 1024 processes in no session that a signal killed, and who sent it; for root"`
 	LogLevel  string   `key:"log_level" one:"debug|info|warn|error" doc:"what is logged"`
 	History   History  `key:"history" doc:"ended sessions on disk"`
 	Audit     Audit    `key:"audit" doc:"the audit log"`
@@ -123,7 +122,7 @@ func Default() *Policy {
 		Breaker: Breaker{EndsPerMinute: 30},
 		Wait:    Wait{Killed: Duration(10 * time.Second), Ports: Duration(5 * time.Second)},
 		Daemon: Daemon{
-			Level: "auto", RingSize: 8 << 20, SelfCheck: Duration(10 * time.Minute), Deaths: "off", LogLevel: "info",
+			Level: "auto", RingSize: 8 << 20, SelfCheck: Duration(10 * time.Minute), LogLevel: "info",
 			History: History{MaxAge: Duration(720 * time.Hour), MaxSize: 1 << 30},
 			Audit:   Audit{MaxSize: 64 << 20, Keep: 8},
 		},

@@ -108,9 +108,8 @@ func (h Host) build(p parts, o Options) *Service {
 	hooks := []*registry.Hooks{
 		claims.Hooks(), held.Hooks(), lookup.NewContainerReader(ground, containers).Hooks(),
 		steward.Hooks(), s.Attribution.Hooks(), s.Ring.Hooks(),
-		feed.Hooks(), s.Recorder.Hooks(), {Concluding: s.onRecord, Reported: s.recorded},
+		feed.Hooks(), s.Recorder.Hooks(), groups.Hooks(), {Concluding: s.onRecord, Reported: s.recorded},
 	}
-	hooks = append(groups.Hooks(), hooks...) // what moved and died gets its words before others read it
 	if h.Reversed {
 		slices.Reverse(hooks)
 	}

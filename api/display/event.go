@@ -53,8 +53,6 @@ func About(ev *api.Event, name func(api.Ref) string) string {
 		return Sender(ev.Sent, p.Ref, p.Session)
 	case ev.Crossing != nil && ev.Crossing.To != nil && p != nil:
 		return strings.TrimSuffix(Crossing(ev.Crossing)+"; "+Calls(p.Calls), "; ")
-	case ev.Moved != nil && p != nil:
-		return Moved(ev.Moved, p)
 	case ev.Call != nil:
 		return Mark(ev.Call)
 	case ev.Type == api.EventTrace && p != nil:

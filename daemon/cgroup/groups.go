@@ -21,13 +21,13 @@ import (
 
 // Groups has the cgroups of all sessions that have one.
 type Groups struct {
-	o     registry.Ground
-	maker Maker
-	mount string
-	none  error // why there is no Maker
-	ready chan struct{}
-	wake  chan struct{}
-	moves *Moves // nil: there is no Maker
+	o       registry.Ground
+	maker   Maker
+	returns func(registry.View, tracer.SessionID) bool
+	mount   string
+	none    error // why there is no Maker
+	ready   chan struct{}
+	wake    chan struct{}
 
 	// These belong to the registry's goroutine.
 	of    map[tracer.SessionID]*group
@@ -52,13 +52,13 @@ type group struct {
 type Options struct {
 	registry.Ground
 	Choose func() (Maker, string, error) // [Choose]; nil: this daemon makes no cgroups
-	// Returns reports whether the members that leave the cgroup of a session are put back.
+	// Returns reports whether the members of a session that are found outside of its cgroup are put back.
 	Returns func(registry.View, tracer.SessionID) bool
 }
 
 // NewGroups finds what an earlier daemon made.
 func NewGroups(o Options) *Groups {
-	g := &Groups{o: o.Ground, ready: make(chan struct{}), wake: make(chan struct{}, 1), of: make(map[tracer.SessionID]*group),
+	g := &Groups{o: o.Ground, returns: o.Returns, ready: make(chan struct{}), wake: make(chan struct{}, 1), of: make(map[tracer.SessionID]*group),
 		found: make(map[tracer.Identity]string), over: make(map[string]bool)}
 	if g.none = errNone; o.Choose != nil {
 		g.maker, g.mount, g.none = o.Choose()
@@ -66,7 +66,6 @@ func NewGroups(o Options) *Groups {
 	if g.none != nil {
 		return g
 	}
-	g.moves = NewMoves(MovesOptions{Ground: o.Ground, Maker: g.maker, Mount: g.mount, Returns: o.Returns})
 	for dir := range walk(g.mount, "/") {
 		if root, ours := rootOf(filepath.Base(dir)); ours {
 			g.found[root] = dir
@@ -76,13 +75,10 @@ func NewGroups(o Options) *Groups {
 }
 
 // Hooks are what the registry calls.
-func (g *Groups) Hooks() (all []*registry.Hooks) {
-	if g.moves != nil {
-		all = append(all, g.moves.Hooks())
-	}
-	return append(all, &registry.Hooks{
+func (g *Groups) Hooks() *registry.Hooks {
+	return &registry.Hooks{
 		Opened: g.opened, Sampled: g.sampled, Describe: g.describe, Concluding: g.concluding, Closed: g.closed, Forgotten: g.forgotten,
-	})
+	}
 }
 
 // Make makes the cgroups for a root, with limits that [Check] has found right. [Groups.Bind] gives them to its session, [Groups.Drop] takes them back. An error is
@@ -130,9 +126,6 @@ func (g *Groups) Bind(id tracer.SessionID, path string, l *api.Limits, moved boo
 	x := &group{path: path, moved: moved}
 	if path != "" {
 		x.limits = limitsOf(g.mount, path)
-		if err := g.moves.Watch(id, path); err != nil {
-			g.o.Log.Warn().Err(err).Str(system.KeySession, id.String()).Msg("who leaves the cgroup is found by looks only")
-		}
 	}
 	x.limits.Unset = l.Unset
 	g.of[id] = x
@@ -212,9 +205,6 @@ func (g *Groups) Run(ctx context.Context) {
 		g.found = nil
 	})
 	close(g.ready)
-	if g.moves != nil {
-		go g.o.Registry.Guard(func() { g.moves.Run(ctx) })
-	}
 	var again <-chan time.Time
 	for pause := time.Duration(0); ; {
 		select {
@@ -270,10 +260,13 @@ func (g *Groups) opened(_ registry.View, s *registry.Session) {
 type reading struct {
 	account api.Account
 	current uint64
+	outside []int // members
 }
 
-func (g *Groups) read(path string) (r reading) {
+func (g *Groups) read(path string, members []int) (r reading) {
 	r.account, r.current = accountOf(g.mount, path)
+	in := inside(g.mount, path)
+	r.outside = slices.DeleteFunc(members, func(pid int) bool { return in[pid] })
 	return r
 }
 
@@ -283,23 +276,47 @@ func (x *group) take(r reading) {
 	if r.account.MemoryPeakBytes == 0 && x.peak > 0 {
 		r.account.MemoryPeakBytes, r.account.Sampled = x.peak, true
 	}
-	x.account = &r.account
+	x.account, x.limits.Unlimited = &r.account, len(r.outside)
 }
 
-// sampled reads the accounts once a look.
-func (g *Groups) sampled(registry.View, *registry.Look) (after func()) {
-	due := maps.Clone(g.of)
-	maps.DeleteFunc(due, func(_ tracer.SessionID, x *group) bool { return x.path == "" || x.final || x.reading })
-	if len(due) == 0 {
+// members are the PIDs of a session's members, nested sessions included.
+func members(v registry.View, id tracer.SessionID) (all []int) {
+	for _, s := range v.Family(id) {
+		for m := range v.Graph().Members(s) {
+			all = append(all, int(m.PID))
+		}
+	}
+	return all
+}
+
+// sampled reads the accounts once a look, and puts back who is outside.
+func (g *Groups) sampled(v registry.View, _ *registry.Look) (after func()) {
+	type due struct {
+		id      tracer.SessionID
+		members []int
+		back    bool
+	}
+	read := make(map[*group]due)
+	for id, x := range g.of {
+		if x.path != "" && !x.final && !x.reading {
+			read[x] = due{id, members(v, id), g.returns != nil && g.returns(v, id)}
+		}
+	}
+	if len(read) == 0 {
 		return nil
 	}
 	return func() {
-		for id, x := range due {
-			r := g.read(x.path)
+		for x, d := range read {
+			r := g.read(x.path, d.members)
+			if d.back && len(r.outside) > 0 {
+				if err := g.maker.Move(x.path, r.outside...); err != nil {
+					g.o.Log.Warn().Err(err).Str(system.KeySession, d.id.String()).Msg("members not put back into their cgroup")
+				}
+			}
 			g.o.Registry.Do(func(t registry.Tx) {
 				if !x.final {
 					x.take(r)
-					t.Changed(id)
+					t.Changed(d.id)
 				}
 			})
 		}
@@ -321,9 +338,6 @@ func (g *Groups) documents(v registry.View, s *registry.Session) (l *api.Limits,
 	}
 	if x.limits.Any() || x.limits.Unset != nil {
 		l = new(x.limits)
-		if x.path != "" && !x.final {
-			l.Unlimited = g.moves.Unlimited(v, s.ID())
-		}
 	}
 	if x.account != nil {
 		a = new(*x.account)
@@ -345,7 +359,7 @@ func (g *Groups) concluding(v registry.View, s *registry.Session, report *api.Re
 		x.reading = true
 		id := s.ID()
 		go g.o.Registry.Guard(func() {
-			r := g.read(x.path)
+			r := g.read(x.path, nil)
 			g.o.Registry.Do(func(t registry.Tx) {
 				x.take(r)
 				x.final = true
@@ -375,23 +389,18 @@ var errNone = errors.New("this daemon makes no cgroups")
 // Freeze stops what is in the cgroup of a session, or lets it run again: then no SIGCONT runs a member. Where a process
 // that is no member is in there, and where there is no cgroup, nothing is frozen.
 func (g *Groups) Freeze(id tracer.SessionID, frozen bool) error {
-	path, members := "", make(map[int]bool)
+	path, ours := "", []int(nil)
 	err := g.o.Registry.Update(func(t registry.Tx) {
 		if x := g.of[id]; x != nil {
-			path = x.path
-		}
-		for _, s := range t.Family(id) {
-			for m := range t.Graph().Members(s) {
-				members[int(m.PID)] = true
-			}
+			path, ours = x.path, members(t.View, id)
 		}
 	})
 	if err != nil || path == "" {
 		return err
 	}
 	for pid := range inside(g.mount, path) {
-		if frozen && !members[pid] {
-			return fmt.Errorf("pid %d in the session's cgroup is no member: it is not frozen, and SIGCONT may run members", pid)
+		if frozen && !slices.Contains(ours, pid) {
+			return fmt.Errorf("pid %d in the session's cgroup is not a member: the cgroup is not frozen, and SIGCONT may run members", pid)
 		}
 	}
 	return g.maker.Freeze(path, frozen)

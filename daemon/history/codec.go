@@ -118,8 +118,8 @@ func (w *wire) records(all []Record) {
 		for _, id := range [...]*tracer.Identity{&r.Process, &r.Creator, &r.Parent, &r.From} {
 			w.identity(id)
 		}
-		signalled, crossed, replaced, called, moved := r.Signal != nil, r.Crossing != nil, r.Was != nil, r.Call != nil, r.Moved != nil
-		w.bits(&r.Met, &r.StatusKnown, &signalled, &crossed, &replaced, &called, &moved) // what most events have not takes no room
+		signalled, crossed, replaced, called := r.Signal != nil, r.Crossing != nil, r.Was != nil, r.Call != nil
+		w.bits(&r.Met, &r.StatusKnown, &signalled, &crossed, &replaced, &called) // what most events have not takes no room
 		comm := bytes.TrimRight(r.Comm[:], "\x00")
 		text(w, &comm)
 		copy(r.Comm[:len(r.Comm)-1], comm)
@@ -141,9 +141,6 @@ func (w *wire) records(all []Record) {
 		}
 		if crossed {
 			w.crossing(made(w, &r.Crossing))
-		}
-		if moved {
-			object(w, &r.Moved)
 		}
 		if w.bad || r.Seq < seq {
 			w.fail()
@@ -252,17 +249,6 @@ func text[T ~string | ~[]byte](w *wire, x *T) {
 	}
 }
 
-// object is what few events have, as JSON.
-func object[T any](w *wire, x **T) {
-	var b []byte
-	if !w.reading {
-		b, _ = json.Marshal(*x) // plain structs
-	}
-	if text(w, &b); w.reading && json.Unmarshal(b, x) != nil {
-		w.fail()
-	}
-}
-
 // made is what x points to; if it is to be read, it is made first.
 func made[T any](w *wire, x **T) *T {
 	if w.reading {
@@ -274,16 +260,12 @@ func made[T any](w *wire, x **T) *T {
 func (w *wire) signal(s *lineage.Signal) {
 	octet(w, &s.Number)
 	octet(w, &s.Sender)
-	oom := s.OOM != nil
-	w.bits(&s.Handled, &s.Raised, &s.Passed, &oom)
+	w.bits(&s.Handled, &s.Raised, &s.Passed)
 	number(w, &s.Time)
 	w.identity(&s.By)
 	number(w, &s.Session)
 	number(w, &s.UID)
 	text(w, &s.Comm)
-	if oom {
-		object(w, &s.OOM)
-	}
 }
 
 func (w *wire) crossing(c *tracer.Crossing) {

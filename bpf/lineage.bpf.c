@@ -18,7 +18,6 @@ const union exported {
 	struct event_killed killed;
 	struct event_stop stop;
 	struct event_crossing crossing;
-	struct event_moved moved;
 	enum sender sender;
 	enum sent_flags sent_flags;
 	struct event_reparent reparent;

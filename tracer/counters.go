@@ -5,11 +5,9 @@ package tracer
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/cilium/ebpf"
 	"github.com/lineage-ebpf/lineage/bpf"
-	"golang.org/x/sys/unix"
 )
 
 // counterNames are the counters of the kernel side, by index.
@@ -41,7 +39,6 @@ var counterNames = [...]string{
 	bpf.LineageCounterCOUNT_SIGNAL_OUTSIDE:   "signals_outside",
 	bpf.LineageCounterCOUNT_SIGNAL_REFUSED:   "signals_refused",
 	bpf.LineageCounterCOUNT_CROSSING_LIMITED: "crossing_limited",
-	bpf.LineageCounterCOUNT_MOVED_LIMITED:    "moved_limited",
 }
 
 // Counters returns the kernel side's counters since it was loaded, and events_malformed
@@ -97,7 +94,7 @@ func (t *Tracer) RecursionMisses() (map[string]uint64, error) {
 	}
 	missed := map[string]uint64{}
 	for name, s := range stats {
-		if s.RecursionMisses > 0 && name != bpf.LineageProgTcpState && name != bpf.LineageProgSignalSent && name != bpf.LineageProgCgroupMoved {
+		if s.RecursionMisses > 0 && name != bpf.LineageProgTcpState && name != bpf.LineageProgSignalSent {
 			missed[name] = s.RecursionMisses
 		}
 	}
@@ -106,11 +103,9 @@ func (t *Tracer) RecursionMisses() (map[string]uint64, error) {
 
 // Stats returns the kernel's statistics of each attached program. Run times and counts
 // change only while BPF statistics are on, see [ebpf.EnableStats].
-func (t *Tracer) Stats() (map[string]*ebpf.ProgramStats, error) { return t.stats(hooks) }
-
-func (t *Tracer) stats(names []string) (map[string]*ebpf.ProgramStats, error) {
+func (t *Tracer) Stats() (map[string]*ebpf.ProgramStats, error) {
 	stats := map[string]*ebpf.ProgramStats{}
-	for _, name := range names {
+	for _, name := range hooks {
 		p := t.programs[name]
 		if p == nil {
 			continue
@@ -122,35 +117,4 @@ func (t *Tracer) stats(names []string) (map[string]*ebpf.ProgramStats, error) {
 		stats[name] = s
 	}
 	return stats, nil
-}
-
-// Runs tells which attached programs have run since [Tracer.WatchRuns].
-type Runs struct {
-	Idle  func() ([]string, error) // names those that have not
-	Close func() error
-}
-
-// WatchRuns has the kernel count the runs of programs, until Close. Each run on the host costs 80 ns more
-// meanwhile. The program on TCP states is left out, as are refusers of another process. Needs
-// CAP_SYS_ADMIN.
-func (t *Tracer) WatchRuns() (Runs, error) {
-	statistics, err := ebpf.EnableStats(uint32(unix.BPF_STATS_RUN_TIME))
-	if err != nil {
-		return Runs{}, fmt.Errorf("count the runs of programs: %w", err)
-	}
-	watched := slices.Concat(hooks, trampolines, forkRefusal.programs[:], signalRefusal.programs[:])
-	before, err := t.stats(watched)
-	if err != nil {
-		return Runs{}, errors.Join(err, statistics.Close())
-	}
-	return Runs{Close: statistics.Close, Idle: func() (names []string, err error) {
-		now, err := t.stats(watched)
-		for name, s := range now {
-			if s.RunCount == before[name].RunCount && name != bpf.LineageProgTcpState {
-				names = append(names, name)
-			}
-		}
-		slices.Sort(names)
-		return names, err
-	}}, nil
 }

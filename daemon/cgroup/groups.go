@@ -279,8 +279,8 @@ func (x *group) take(r reading) {
 	x.account, x.limits.Unlimited = &r.account, len(r.outside)
 }
 
-// members are the PIDs of a session's members, nested sessions included.
-func members(v registry.View, id tracer.SessionID) (all []int) {
+// family has the PIDs of a session's members, nested sessions included.
+func family(v registry.View, id tracer.SessionID) (all []int) {
 	for _, s := range v.Family(id) {
 		for m := range v.Graph().Members(s) {
 			all = append(all, int(m.PID))
@@ -299,7 +299,7 @@ func (g *Groups) sampled(v registry.View, _ *registry.Look) (after func()) {
 	read := make(map[*group]due)
 	for id, x := range g.of {
 		if x.path != "" && !x.final && !x.reading {
-			read[x] = due{id, members(v, id), g.returns != nil && g.returns(v, id)}
+			read[x] = due{id, family(v, id), g.returns != nil && g.returns(v, id)}
 		}
 	}
 	if len(read) == 0 {
@@ -392,7 +392,7 @@ func (g *Groups) Freeze(id tracer.SessionID, frozen bool) error {
 	path, ours := "", []int(nil)
 	err := g.o.Registry.Update(func(t registry.Tx) {
 		if x := g.of[id]; x != nil {
-			path, ours = x.path, members(t.View, id)
+			path, ours = x.path, family(t.View, id)
 		}
 	})
 	if err != nil || path == "" {

@@ -49,7 +49,6 @@ type Kernel interface {
 	Release(id tracer.SessionID) error
 	Counters() (map[string]uint64, error)
 	RecursionMisses() (map[string]uint64, error)
-	WatchRuns() (tracer.Runs, error)
 	OpenMissedAgents() (int, error)
 	Listeners(each func(*tracer.Event)) error
 	Halted() tracer.Halt

@@ -259,11 +259,6 @@ func (k *Kernel) SetGuard(g tracer.Guarding) {
 	k.asked.Guarding = g
 }
 
-// WatchMoves implements that of the tracer: this kernel has no cgroups.
-func (k *Kernel) WatchMoves(id tracer.SessionID) error {
-	return k.on("WatchMoves", id, func(*tracer.SessionInfo) error { return nil })
-}
-
 // SetCall implements that of the tracer.
 func (k *Kernel) SetCall(id tracer.Identity, call uint32, agent bool) error {
 	return k.call("SetCall", func() error {
@@ -313,6 +308,3 @@ func (k *Kernel) Miss(program string) {
 	defer k.lock()()
 	k.misses[program]++
 }
-
-// WatchRuns counts nothing.
-func (k *Kernel) WatchRuns() (tracer.Runs, error) { return tracer.Runs{}, nil }

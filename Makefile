@@ -374,7 +374,8 @@ vm: build programs
 
 ## corecheck: what the programs need and a kernel has not, by its types, nothing is loaded: this kernel, and those that make vm has fetched; BTF=folder of others
 corecheck:
-	go run ./internal/corecheck $(if $(BTF),$$(find $(BTF) -type f),$(wildcard /sys/kernel/btf/vmlinux .cache/kernels/*-amd64/btf))
+	LNGTEST_BTF="$(if $(BTF),$$(find "$$(realpath $(BTF))" -type f),$(abspath $(wildcard /sys/kernel/btf/vmlinux .cache/kernels/*-amd64/btf)))" \
+		go test -count=1 -run '^TestKernels$$' ./internal/corecheck
 
 ## test-kernels: the tests under other kernels, in QEMU (hours); KERNEL="6.1 7", CELL, SUITE and RUN=expression, JOBS=2, KVM=1
 test-kernels: vm

@@ -1,9 +1,6 @@
 //go:build linux
 
-// Corecheck relocates the BPF objects against the BTF of kernels, without loading anything, and
-// names what programs would read, call or attach to and a kernel has not. Its arguments are files: BTF, or a
-// vmlinux.
-package main
+package corecheck
 
 import (
 	"errors"
@@ -14,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"testing"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -21,21 +19,23 @@ import (
 	"github.com/lineage-ebpf/lineage/bpf"
 )
 
-func main() {
-	code := 0
-	for _, file := range os.Args[1:] {
+// TestKernels judges the kernels whose types are in the files LNGTEST_BTF: BTF, or a vmlinux.
+func TestKernels(t *testing.T) {
+	files := strings.Fields(os.Getenv("LNGTEST_BTF"))
+	if len(files) == 0 {
+		t.Skip("run make corecheck")
+	}
+	for _, file := range files {
 		kernel, err := btf.LoadSpec(file)
 		wrong := []string{fmt.Sprint(err)}
 		if err == nil {
 			wrong = judge(kernel)
 		}
 		for _, what := range wrong {
-			code = 1
-			fmt.Printf("%s: %s\n", file, what)
+			t.Errorf("%s: %s", file, what)
 		}
 	}
-	fmt.Printf("%d kernels checked\n", len(os.Args)-1)
-	os.Exit(code)
+	t.Logf("%d kernels checked", len(files))
 }
 
 // judge says what a kernel lacks, for each program that the tracer would load there.

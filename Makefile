@@ -52,7 +52,8 @@ ARM_PACKAGES  := gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 export PREFIX DESTDIR FORCE PURGE
 
 # The kernels of the matrix: Debian's newest of each series, and the oldest that it serves.
-KERNELS  := 5.10 5.10-oldest 6.1 6.1-oldest 6.12 6.12-oldest 6.16 6.16-oldest 6.18 6.18-oldest 6.18-rt 6.19 6.19-oldest 7.1 7.1-oldest 7
+KERNELS  := 5.10 6.1 6.12 6.16 6.18 6.18-rt 6.19 7.1 7 \
+	5.10-oldest 6.1-oldest 6.12-oldest 6.16-oldest 6.18-oldest 6.19-oldest 7.1-oldest
 ARM_KERNELS := 6.18
 VM_TESTS := tracer enforcer daemon daemon/holdings daemon/status internal/e2e internal/e2e/escapes internal/e2e/brokers
 

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/lineage-ebpf/lineage/internal/vm/guest"
 	"golang.org/x/sys/unix"
 )
 
@@ -42,10 +41,9 @@ var version1 = []mount{
 
 var version2 = []mount{{"cgroup2", "/sys/fs/cgroup", "cgroup2", "", false}}
 
-func mountAll(plan guest.Plan) error {
-	always[0].options = plan.Proc
+func mountAll(cgroup string) error {
 	mounts := append(always, version2...)
-	if plan.Cgroup == "v1" {
+	if cgroup == "v1" {
 		mounts = append(always, version1...)
 	}
 	for _, m := range mounts {

@@ -97,8 +97,8 @@ func (c *cell) load() (*result, error) {
 	return r, nil
 }
 
-// loadResults returns the last result of each cell, in their order; of one that was never run, one
-// without a kernel.
+// loadResults returns the last result of each cell that was ever run, in the order of
+// the cells.
 func loadResults() ([]*result, error) {
 	var all []*result
 	for i := range cells {
@@ -106,10 +106,9 @@ func loadResults() ([]*result, error) {
 		if err != nil {
 			return nil, err
 		}
-		if r == nil {
-			r = &result{Cell: cells[i].name, Why: cells[i].why}
+		if r != nil {
+			all = append(all, r)
 		}
-		all = append(all, r)
 	}
 	return all, nil
 }

@@ -66,11 +66,7 @@ func beside(ctx context.Context, r *report, command, by, dir string, argv []stri
 	case "execsnoop":
 		output := filepath.Join(dir, command)
 		defer os.Remove(output)
-		script, err := exec.LookPath("execsnoop.bt")
-		if err != nil {
-			return err
-		}
-		snoop := exec.CommandContext(ctx, "bpftrace", "-B", "line", "-o", output, script)
+		snoop := exec.CommandContext(ctx, "sh", "-c", `exec bpftrace -B line -o "$0" "$(command -v execsnoop.bt)"`, output)
 		if err := snoop.Start(); err != nil {
 			return err
 		}
@@ -97,7 +93,7 @@ func beside(ctx context.Context, r *report, command, by, dir string, argv []stri
 	out, err := cmd.CombinedOutput()
 	took := time.Since(began)
 	n, unknown := lost()
-	if err := errors.Join(err, unknown); err != nil {
+	if err = errors.Join(err, unknown); err != nil {
 		return fmt.Errorf("%s, %s: %w: %s", command, by, err, out)
 	}
 	name := fmt.Sprintf("Cost/command=%s,_%s/what=", command, by)

@@ -74,15 +74,13 @@ var complaint = regexp.MustCompile(`WARNING:|BUG:|Oops|Kernel panic|general prot
 	`possible (circular|recursive) locking|suspicious RCU usage|rcu: INFO|blocked for more than|` +
 	`soft lockup|hard LOCKUP|UBSAN:|KASAN:|refcount_t:|list_(add|del) corruption|Call Trace:`)
 
+var ooms = regexp.MustCompile(` invoked oom-killer: (?s:.{0,400}?)Call Trace:`)
+
 // Complaints are the lines of the console that no kernel may print in a test. The OOM killer prints a trace, too.
 func Complaints(console []byte) []string {
 	var found []string
-	oom := false
-	for line := range strings.Lines(string(console)) {
-		oom = oom || strings.Contains(line, " invoked oom-killer: ")
-		if trace := strings.Contains(line, "Call Trace:"); trace && oom {
-			oom = false
-		} else if complaint.MatchString(line) {
+	for line := range strings.Lines(ooms.ReplaceAllString(string(console), "")) {
+		if complaint.MatchString(line) {
 			found = append(found, strings.TrimSpace(line))
 		}
 	}

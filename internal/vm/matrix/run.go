@@ -154,8 +154,7 @@ func (c *cell) chosen(o options) []suite {
 		if o.suites == nil || o.suites.MatchString(s.name()) {
 			if o.tests != "" {
 				s.only, s.except = o.tests, ""
-				given := slices.DeleteFunc(os.Environ(), func(v string) bool { return !strings.HasPrefix(v, "LNGTEST_") })
-				s.env = append(given, s.env...)
+				s.env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return !strings.HasPrefix(v, "LNGTEST_") }), s.env...)
 			}
 			chosen = append(chosen, s)
 		}

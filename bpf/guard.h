@@ -191,7 +191,9 @@ static inline int refuse_signal(u64 *ctx, struct task_struct *t, int sig)
 	    is_one_of(sig, NEVER_KILL) || shrugs_off(t, sig))
 		return 0;
 	bpf_probe_read_kernel(&cred, sizeof(cred), ctx + 3);
-	return cred ? 0 : crosses(sig, t, GUARD_REFUSES);
+	if (cred)
+		return 0;
+	return crosses(sig, t, GUARD_REFUSES);
 }
 
 #endif

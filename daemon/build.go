@@ -50,7 +50,7 @@ func (h Host) build(p parts, o Options) *Service {
 	})
 	containers := lookup.NewContainerFinder(h.Proc, log)
 	ground := registry.Ground{Registry: reg, Kernel: k, Proc: h.Proc, Clock: h.Clock, Log: log}
-	groups := cgroup.NewGroups(cgroup.Options{Ground: ground, Choose: h.Cgroups, Returns: r.Returns})
+	groups := cgroup.NewGroups(cgroup.Options{Ground: ground, Choose: h.Cgroups})
 	ruled := rules.Options{Ground: ground, Rules: r, Enforcer: e, Containers: containers, Audit: p.audit.Add, Limit: groups.Gather}
 	steward := rules.New(ruled)
 	s.Attribution = attribution.New(attribution.Options{
@@ -58,14 +58,13 @@ func (h Host) build(p parts, o Options) *Service {
 	})
 	held := holdings.New(holdings.Options{
 		Ground: ground, Origins: []holdings.Origin{steward.Origin, s.Attribution.Origin},
-		PortsWait: func() time.Duration { return r.Policy().Wait.Ports.Std() }, Before: h.HeldBefore,
+		PortsWait: func() time.Duration { return r.Policy().Wait.Ports.Std() }, Before: h.Limits.Before,
 	})
 	s.selfCheck = status.NewCheck(status.CheckOptions{
 		Ground: ground, Command: o.Canary, Every: r.Started().Daemon.SelfCheck.Std(), Self: p.self,
 	})
 	s.Ring = history.NewRing(h.Clock.Boottime()/1000, history.RingSize)
-	s.Recorder = history.NewRecorder(history.Options{Ground: ground, Ring: s.Ring,
-		Journal: p.journal, Boot: p.bootID, Redact: r.Redact})
+	s.Recorder = history.NewRecorder(history.Options{Ground: ground, Ring: s.Ring, Journal: p.journal, Boot: p.bootID, Redact: r.Redact})
 	archive := history.NewArchive(s.Recorder, s.Access)
 	find := lookup.New(lookup.Options{Ground: ground, Access: s.Access, Containers: containers})
 	lines := stream.Lines{
@@ -85,7 +84,7 @@ func (h Host) build(p parts, o Options) *Service {
 	)
 	claims := attribution.NewMarks(ground, r.Policy)
 	does := acts.New(acts.Options{
-		Ground: ground, Find: find, Access: s.Access, Enforcer: e, Holdings: held, Freeze: groups.Freeze,
+		Ground: ground, Find: find, Access: s.Access, Enforcer: e, Holdings: held,
 	})
 	keeper := &rules.Keeper{Ground: ground, Find: find, Access: s.Access, Rules: r, Steward: steward}
 	orders := signed.New(signed.Options{

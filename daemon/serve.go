@@ -88,7 +88,6 @@ type Host struct {
 	Drop        func(keep ...system.Capability) error     // privileges; nil: keep them
 	Hold        func(pid uint32) (enforcer.Handle, error) // default: pidfds
 	Cgroups     func() (cgroup.Maker, string, error)      // default: none
-	HeldBefore  time.Duration                             // the longest that a first signal waits for what is held; default 40 ms
 	Reversed    bool                                      // the features' hooks are attached in reverse
 	Serving     func(*Service)                            // called before anything runs; nil: not called
 }

@@ -25,6 +25,7 @@ type Limits struct {
 	Stall     time.Duration // a stream's reader may take nothing
 	Heartbeat time.Duration
 	Flush     time.Duration // events are gathered before they are sent
+	Before    time.Duration // the longest that a first signal waits for what is held; default 40 ms
 	access.Limits
 }
 

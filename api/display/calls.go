@@ -44,7 +44,8 @@ func Runs(c *api.CallLeft, columns int) string {
 	var all []string
 	for i := range c.Commands {
 		x := &c.Commands[i]
-		all = append(all, fmt.Sprintf("%d × %s", x.Processes, Brief(x.Argv, x.Comm, x.ArgvTruncated, columns)))
+		all = append(all, fmt.Sprintf("%d × %s", x.Processes,
+			Brief(x.Argv, x.Comm, x.ArgvTruncated, columns)))
 	}
 	if c.MoreRun > 0 {
 		all = append(all, fmt.Sprintf("%d more", c.MoreRun))

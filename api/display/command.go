@@ -81,7 +81,8 @@ func Brief(argv []string, comm string, truncated bool, limit int) string {
 		n += len(word) + 1
 	}
 	s := Command(words, comm, truncated || len(words) < len(argv), limit)
-	if len(argv) == 1 && strings.Contains(program, " ") && (limit <= 0 || len(program) <= limit) && !truncated {
+	if len(argv) == 1 && strings.Contains(program, " ") &&
+		(limit <= 0 || len(program) <= limit) && !truncated {
 		s = Text(program) // a title: its blanks separate no arguments
 	}
 	if !named {

@@ -91,7 +91,8 @@ func (n *Names) together(rows []Row) (all []Row, notes []Note) {
 		all = append(all, r)
 	}
 	for _, how := range slices.Sorted(maps.Keys(rest)) {
-		notes = append(notes, Note{Text: strings.TrimSuffix(fmt.Sprintf("… %d more: %s", rest[how], how), ": ")})
+		notes = append(notes, Note{Text: strings.TrimSuffix(fmt.Sprintf("… %d more: %s",
+			rest[how], how), ": ")})
 	}
 	return all, notes
 }

@@ -32,9 +32,6 @@ shown in a related session, which does not end with this one: see "lineage ls
 The session ends like any other: when the process exits, with "lineage end", or
 by a limit. The PID of a member makes a session nested in its own.
 
---memory and the other limits of "lineage run" hold from now on: what the
-processes have in memory already is not counted.
-
 PID@START, which "-o name" prints, is safe against reused PIDs.`,
 		Example: `  sudo lineage adopt 4130 --name build
   sudo lineage adopt 4130 --idle 1h --on-exit report

@@ -16,16 +16,7 @@ import (
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 )
 
-// runCommand is the command line of run; run does the work and returns the exit code.
-func (a *app) runCommand(run func(context.Context, supervise.Options) int, connect func(context.Context, string) (api.Client, error)) *cobra.Command {
-	o := supervise.Options{}
-	onExit := cli.Choice{Value: supervise.OnExitEnd, Words: []string{supervise.OnExitEnd, supervise.OnExitReport}}
-	signals, exclusive := cli.Choice{Value: "any", Words: []string{"any", "session"}}, cli.Choice{Words: api.Exclusive}
-	leaks, spare := cli.Choice{Words: []string{"fail"}}, cli.Choice{Words: []string{"root"}}
-	cmd := &cobra.Command{
-		Use:   "run [flags] -- CMD [ARG...]",
-		Short: "Run a command in a new session, and end what it leaves behind",
-		Long: `Run CMD as the root of a new session. Every process that it starts, and every
+const runHelp = `Run CMD as the root of a new session. Every process that it starts, and every
 process that those start, belongs to the session. When CMD exits, the session
 ends: SIGTERM, and SIGKILL when the grace is over. stderr names leftovers, what
 CMD died of, or why the session ended first. CMD keeps stdin, stdout, stderr.
@@ -46,10 +37,8 @@ empty, and its work in other daemons over. "wait" waits for that in a queue;
 pkill and kill -1 reach nothing else, root or not (Linux 6.12, Landlock). Unless
 lineage runs as root, sudo does not work in such a session.
 
---memory, --memory-high, --cpus, --max-tasks and --io-weight are held by the
-kernel, with a cgroup (version 2), for all of the session together: the session
-goes on. --max-rss and --max-processes end it. If this host cannot set a limit,
-the exit code is 125 and nothing was started.
+The kernel holds the whole session to --memory, --memory-high, --cpus and
+--max-tasks, by a cgroup (version 2). If it cannot, nothing is started: 125.
 
 --report opens FILE, or its directory, before CMD starts, with the rights of
 --user. A regular file is replaced as a whole; a FIFO, a device, /dev/stdout or
@@ -59,7 +48,18 @@ the exit code is 125 and nothing was started.
 The exit code is CMD's, 128 + N if it died of signal N, 127 if it does not
 exist, 126 if it cannot be executed, 75 if --exclusive found the name in use,
 125 if something else failed before CMD ran or the receipt of --report could not
-be written, and 124 instead of 0 if a limit ended the session.`,
+be written, and 124 instead of 0 if a limit ended the session.`
+
+// runCommand is the command line of run; run does the work and returns the exit code.
+func (a *app) runCommand(run func(context.Context, supervise.Options) int, connect func(context.Context, string) (api.Client, error)) *cobra.Command {
+	o := supervise.Options{}
+	onExit := cli.Choice{Value: supervise.OnExitEnd, Words: []string{supervise.OnExitEnd, supervise.OnExitReport}}
+	signals, exclusive := cli.Choice{Value: "any", Words: []string{"any", "session"}}, cli.Choice{Words: api.Exclusive}
+	leaks, spare := cli.Choice{Words: []string{"fail"}}, cli.Choice{Words: []string{"root"}}
+	cmd := &cobra.Command{
+		Use:   "run [flags] -- CMD [ARG...]",
+		Short: "Run a command in a new session, and end what it leaves behind",
+		Long:  runHelp,
 		Example: `  sudo lineage run -- make -j8
   sudo lineage run --name agent --user dev -- claude
   sudo lineage run --max-lifetime 30m --max-rss 8GiB -- ./ci.sh
@@ -70,7 +70,7 @@ be written, and 124 instead of 0 if a limit ended the session.`,
 	limits := limitFlags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		take(args)
-		o.Cgroup = limits()
+		o.Limits.Cgroup = limits()
 		if err := checkName(o.Name, exclusive.Value); err != nil {
 			return err
 		}

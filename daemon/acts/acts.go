@@ -29,7 +29,6 @@ type Options struct {
 	Access   *access.Access
 	Enforcer *enforcer.Enforcer
 	Holdings *holdings.Holdings
-	Freeze   func(id tracer.SessionID, frozen bool) error // what is in its cgroup, if it has one
 }
 
 // Acts carries out acts. Its methods may be called from any goroutine.
@@ -208,14 +207,18 @@ func Guarded(e *enforcer.Enforcer, id tracer.SessionID, caller tracer.Identity) 
 // EndSession ends the session that word names. Without a receipt it is over.
 func (a *Acts) EndSession(word string, o *Order) (*api.Report, error) {
 	over := false
-	info, err := lookup.Ask(a.o.Find, word, o.Caller, access.End, func(v registry.View, x *registry.Session) tracer.SessionInfo {
-		over = x.Closed()
-		return x.Info()
-	})
+	info, err := lookup.Ask(a.o.Find, word, o.Caller, access.End,
+		func(v registry.View, x *registry.Session) tracer.SessionInfo {
+			over = x.Closed()
+			return x.Info()
+		})
 	if err != nil || over {
 		return nil, err
 	}
-	o.Refuse = func(err error) { a.o.Access.Refused(o.Caller, access.End, info.ID.String(), err.Error()) }
+	o.Refuse = func(err error) {
+		a.o.Access.Refused(o.Caller,
+			access.End, info.ID.String(), err.Error())
+	}
 	if _, err := a.End(&Target{Sessions: []tracer.SessionInfo{info}}, o); err != nil {
 		return nil, Refused("end "+word, err)
 	}

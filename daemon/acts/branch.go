@@ -49,7 +49,8 @@ func (a *Acts) EndBranch(ctx context.Context, word, call string, o *Order) (*api
 	}
 	t := &Target{branch: b}
 	for _, id := range b.Sessions() {
-		t.Sessions = append(t.Sessions, tracer.SessionInfo{ID: id, State: tracer.StateActive, Grace: b.Grace})
+		t.Sessions = append(t.Sessions, tracer.SessionInfo{ID: id,
+			State: tracer.StateActive, Grace: b.Grace})
 	}
 	o.Refuse = func(err error) {
 		if rerr := a.rejoin(b); rerr != nil {
@@ -143,7 +144,8 @@ func (a *Acts) checkBranch(b *Branch, c access.Caller) error {
 		return err
 	}
 	ends := func(id tracer.Identity) bool {
-		return b.Call == "" && id == b.Root || slices.ContainsFunc(members, func(p tracer.Process) bool { return p.Identity == id })
+		return b.Call == "" && id == b.Root || slices.ContainsFunc(members,
+			func(p tracer.Process) bool { return p.Identity == id })
 	}
 	if ends(info.Root) {
 		return guarded("is the root of", info.ID)

@@ -45,7 +45,8 @@ func (a *Acts) Halt(req *api.HaltRequest, c access.Caller, accept func() error) 
 
 // recordHalt says that a request was carried out.
 func (a *Acts) recordHalt(req *api.HaltRequest, c access.Caller) {
-	a.o.Log.Warn().Str(system.KeyMode, req.Mode).Str(system.KeyReason, req.Reason).EmbedObject(c).Msg("halt")
+	a.o.Log.Warn().Str(system.KeyMode, req.Mode).Str(system.KeyReason,
+		req.Reason).EmbedObject(c).Msg("halt")
 	a.o.Access.Did(c, access.Halt, strings.TrimSuffix(req.Mode+": "+req.Reason, ": "))
 }
 

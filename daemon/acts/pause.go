@@ -21,7 +21,8 @@ import (
 // caller that is stopped gets no reply: an [enforcer.Refusal].
 func (a *Acts) Pause(ctx context.Context, word string, c access.Caller, verb access.Verb) (*api.Session, error) {
 	over, paused := false, false
-	id, err := lookup.Ask(a.o.Find, word, c, verb, func(v registry.View, x *registry.Session) tracer.SessionID {
+	id, err := lookup.Ask(a.o.Find, word, c, verb, func(v registry.View,
+		x *registry.Session) tracer.SessionID {
 		if over = x.Closed(); !over {
 			v.Refresh(x)
 			paused = v.Paused(x.ID()) != 0
@@ -38,18 +39,13 @@ func (a *Acts) Pause(ctx context.Context, word string, c access.Caller, verb acc
 			fmt.Sprintf("%v %v: it is not paused; nothing was sent", verb, id), "")
 	}
 	var left []enforcer.Leftover
-	warning := ""
 	if verb == access.Resume {
-		err = errors.Join(a.o.Freeze(id, false), a.o.Enforcer.Resume(id))
+		err = a.o.Enforcer.Resume(id)
 	} else if err = Guarded(a.o.Enforcer, id, c.ID); err != nil {
 		a.o.Access.Refused(c, verb, id.String(), err.Error())
 		return nil, err
 	} else {
-		if left, err = a.o.Enforcer.Pause(ctx, id); err == nil {
-			if err := a.o.Freeze(id, true); err != nil {
-				warning = err.Error()
-			}
-		}
+		left, err = a.o.Enforcer.Pause(ctx, id)
 	}
 	switch {
 	case errors.Is(err, tracer.ErrBusy):
@@ -64,11 +60,7 @@ func (a *Acts) Pause(ctx context.Context, word string, c access.Caller, verb acc
 		Str(system.KeySession, id.String()).Int(system.KeyLeft, len(left)).
 		EmbedObject(c).Msg("session paused or resumed")
 	a.o.Access.Done(c, verb, id.String())
-	d, err := a.paused(id, c, verb, left)
-	if err == nil && warning != "" {
-		d.Warnings = append(d.Warnings, warning)
-	}
-	return d, err
+	return a.paused(id, c, verb, left)
 }
 
 // paused is the session as the kernel has it now.

@@ -7,10 +7,13 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/tracer"
 )
 
 // Check says what is wrong with limits that a user asks for.
@@ -18,7 +21,8 @@ func Check(l *api.Limits) error {
 	bad := func(name string, v any, must string) error {
 		return fmt.Errorf("invalid limits.%s %v: must be %s", name, v, must)
 	}
-	for name, n := range map[string]int64{"memory_bytes": l.MemoryBytes, "memory_high_bytes": l.MemoryHighBytes} {
+	for name, n := range map[string]int64{"memory_bytes": l.MemoryBytes,
+		"memory_high_bytes": l.MemoryHighBytes} {
 		if n != 0 && (n < 1<<20 || n > api.MaxLimit) {
 			return bad(name, n, "1048576 (1MiB) or more")
 		}
@@ -28,8 +32,6 @@ func Check(l *api.Limits) error {
 		return bad("cpus", l.CPUs, "0.01 to 4096")
 	case l.Tasks < 0 || l.Tasks > math.MaxInt32:
 		return bad("tasks", l.Tasks, "1 or more")
-	case l.IOWeight < 0 || l.IOWeight > 10000:
-		return bad("io_weight", l.IOWeight, "1 to 10000")
 	}
 	return nil
 }
@@ -42,9 +44,6 @@ func limitsOf(mount, group string) (l api.Limits) {
 	var quota, of float64
 	if n, _ := fmt.Sscan(value(mount, group, "cpu.max"), &quota, &of); n == 2 && of > 0 {
 		l.CPUs = quota / of
-	}
-	if n := int(number(mount, group, "io.weight", "default")); n != 100 { // what every cgroup has
-		l.IOWeight = n
 	}
 	return l
 }
@@ -112,4 +111,37 @@ func walk(mount, group string) func(yield func(string) bool) {
 			}
 		}
 	}
+}
+
+// reading is what was read of a group.
+type reading struct {
+	account api.Account
+	current uint64
+	outside []int // members
+}
+
+func (g *Groups) read(path string, members []int) (r reading) {
+	r.account, r.current = accountOf(g.mount, path)
+	in := inside(g.mount, path)
+	r.outside = slices.DeleteFunc(members, func(pid int) bool { return in[pid] })
+	return r
+}
+
+// take takes what was read.
+func (x *group) take(r reading) {
+	x.peak = max(x.peak, r.current)
+	if r.account.MemoryPeakBytes == 0 && x.peak > 0 {
+		r.account.MemoryPeakBytes, r.account.Sampled = x.peak, true
+	}
+	x.account, x.limits.Unlimited = &r.account, len(r.outside)
+}
+
+// family has the PIDs of a session's members, nested sessions included.
+func family(v registry.View, id tracer.SessionID) (all []int) {
+	for _, s := range v.Family(id) {
+		for m := range v.Graph().Members(s) {
+			all = append(all, int(m.PID))
+		}
+	}
+	return all
 }

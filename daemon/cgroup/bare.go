@@ -44,11 +44,13 @@ var knobs = []struct {
 	of               func(*api.Limits) string // what to write; "": no limit
 	clear            func(*api.Limits)
 }{
-	{"memory", "memory.max", "max", func(l *api.Limits) string { return positive(l.MemoryBytes) }, func(l *api.Limits) { l.MemoryBytes = 0 }},
-	{"memory", "memory.high", "max", func(l *api.Limits) string { return positive(l.MemoryHighBytes) }, func(l *api.Limits) { l.MemoryHighBytes = 0 }},
+	{"memory", "memory.max", "max", func(l *api.Limits) string { return positive(l.MemoryBytes) },
+		func(l *api.Limits) { l.MemoryBytes = 0 }},
+	{"memory", "memory.high", "max", func(l *api.Limits) string { return positive(l.MemoryHighBytes) },
+		func(l *api.Limits) { l.MemoryHighBytes = 0 }},
 	{"cpu", "cpu.max", "max", quota, func(l *api.Limits) { l.CPUs = 0 }},
-	{"pids", "pids.max", "max", func(l *api.Limits) string { return positive(int64(l.Tasks)) }, func(l *api.Limits) { l.Tasks = 0 }},
-	{"io", "io.weight", "100", func(l *api.Limits) string { return positive(int64(l.IOWeight)) }, func(l *api.Limits) { l.IOWeight = 0 }},
+	{"pids", "pids.max", "max", func(l *api.Limits) string { return positive(int64(l.Tasks)) },
+		func(l *api.Limits) { l.Tasks = 0 }},
 }
 
 func positive(n int64) string {
@@ -62,7 +64,8 @@ func quota(l *api.Limits) string {
 	if l.CPUs <= 0 {
 		return ""
 	}
-	us := max(int64(l.CPUs*float64(period.Microseconds())), time.Millisecond.Microseconds()) // the kernel takes no less
+	us := max(int64(l.CPUs*float64(period.Microseconds())),
+		time.Millisecond.Microseconds()) // the kernel takes no less
 	return fmt.Sprintf("%d %d", us, period.Microseconds())
 }
 
@@ -124,7 +127,7 @@ func (b *bare) above(root tracer.Identity) (string, error) {
 	}
 	for dir := range upTo(path) {
 		if !owned(b.mount, dir) {
-			return "", fmt.Errorf("the cgroup %s of pid %d is not only root's, so it is no place for limits", dir, root.PID)
+			return "", fmt.Errorf("the cgroup %s of pid %d is not only root's: it is not used for limits", dir, root.PID)
 		}
 	}
 	return path, nil
@@ -141,7 +144,8 @@ func owned(mount, dir string) bool {
 func upTo(path string) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		for i, c := range path + "/" {
-			if dir := path[:i]; c == '/' && (i == 0 || dir != "/") && !yield("/"+strings.TrimPrefix(dir, "/")) {
+			if dir := path[:i]; c == '/' && (i == 0 || dir != "/") &&
+				!yield("/"+strings.TrimPrefix(dir, "/")) {
 				return
 			}
 		}
@@ -191,7 +195,8 @@ func (b *bare) handOut(parent string, pid uint32, controller string) error {
 		case errors.Is(err, unix.EBUSY), errors.Is(err, unix.ENOENT): // it has processes, or has not got it
 			return fmt.Errorf("the cgroup %s of pid %d hands out no %s controller", dir, pid, controller)
 		case err != nil:
-			return fmt.Errorf("the cgroup %s of pid %d hands out no %s controller: %w", dir, pid, controller, err)
+			return fmt.Errorf("the cgroup %s of pid %d hands out no %s controller: %w",
+				dir, pid, controller, err)
 		}
 	}
 	return nil
@@ -201,7 +206,8 @@ func (b *bare) handOut(parent string, pid uint32, controller string) error {
 func (b *bare) Move(group string, pids ...int) (err error) {
 	for _, pid := range pids {
 		b.step()
-		if failed := b.write(filepath.Join(group, members), "cgroup.procs", strconv.Itoa(pid)); !errors.Is(failed, unix.ESRCH) {
+		if failed := b.write(filepath.Join(group, members), "cgroup.procs",
+			strconv.Itoa(pid)); !errors.Is(failed, unix.ESRCH) {
 			err = errors.Join(err, failed)
 		}
 	}
@@ -228,15 +234,6 @@ func (b *bare) Set(group string, l *api.Limits) error {
 	return nil
 }
 
-// Freeze needs no controller (Linux 5.2).
-func (b *bare) Freeze(group string, frozen bool) error {
-	text := "0"
-	if frozen {
-		text = "1"
-	}
-	return b.write(group, "cgroup.freeze", text)
-}
-
 // Remove removes the directories. Nothing that has processes goes.
 func (b *bare) Remove(group string) error {
 	for _, dir := range []string{filepath.Join(group, members), group} {
@@ -252,7 +249,8 @@ func (b *bare) Remove(group string) error {
 func (b *bare) value(dir, file string) string { return value(b.mount, dir, file) }
 
 func value(mount, dir, file string) string {
-	text, _ := os.ReadFile(filepath.Join(mount, dir, file)) // without its controller it does not exist
+	text, _ := os.ReadFile(filepath.Join(mount, dir,
+		file)) // without its controller it does not exist
 	return strings.TrimSpace(string(text))
 }
 

@@ -5,7 +5,6 @@ package cgroup
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -21,13 +20,12 @@ import (
 
 // Groups has the cgroups of all sessions that have one.
 type Groups struct {
-	o       registry.Ground
-	maker   Maker
-	returns func(registry.View, tracer.SessionID) bool
-	mount   string
-	none    error // why there is no Maker
-	ready   chan struct{}
-	wake    chan struct{}
+	o     registry.Ground
+	maker Maker
+	mount string
+	none  error // why there is no Maker
+	ready chan struct{}
+	wake  chan struct{}
 
 	// These belong to the registry's goroutine.
 	of    map[tracer.SessionID]*group
@@ -52,13 +50,12 @@ type group struct {
 type Options struct {
 	registry.Ground
 	Choose func() (Maker, string, error) // [Choose]; nil: this daemon makes no cgroups
-	// Returns reports whether the members of a session that are found outside of its cgroup are put back.
-	Returns func(registry.View, tracer.SessionID) bool
 }
 
 // NewGroups finds what an earlier daemon made.
 func NewGroups(o Options) *Groups {
-	g := &Groups{o: o.Ground, returns: o.Returns, ready: make(chan struct{}), wake: make(chan struct{}, 1), of: make(map[tracer.SessionID]*group),
+	g := &Groups{o: o.Ground, ready: make(chan struct{}), wake: make(chan struct{}, 1),
+		of:    make(map[tracer.SessionID]*group),
 		found: make(map[tracer.Identity]string), over: make(map[string]bool)}
 	if g.none = errNone; o.Choose != nil {
 		g.maker, g.mount, g.none = o.Choose()
@@ -237,7 +234,7 @@ func (g *Groups) sweep() bool {
 		}
 		g.mu.Unlock()
 		if err != nil && !told {
-			g.o.Log.Info().Err(err).Str(system.KeyPath, path).Msg("cgroup not removed yet: tried again later")
+			g.o.Log.Info().Err(err).Str(system.KeyPath, path).Msg("cgroup not removed yet")
 		}
 	}
 	g.mu.Lock()
@@ -256,50 +253,16 @@ func (g *Groups) opened(_ registry.View, s *registry.Session) {
 	g.Bind(s.ID(), path, &api.Limits{}, false)
 }
 
-// reading is what was read of a group.
-type reading struct {
-	account api.Account
-	current uint64
-	outside []int // members
-}
-
-func (g *Groups) read(path string, members []int) (r reading) {
-	r.account, r.current = accountOf(g.mount, path)
-	in := inside(g.mount, path)
-	r.outside = slices.DeleteFunc(members, func(pid int) bool { return in[pid] })
-	return r
-}
-
-// take takes what was read.
-func (x *group) take(r reading) {
-	x.peak = max(x.peak, r.current)
-	if r.account.MemoryPeakBytes == 0 && x.peak > 0 {
-		r.account.MemoryPeakBytes, r.account.Sampled = x.peak, true
-	}
-	x.account, x.limits.Unlimited = &r.account, len(r.outside)
-}
-
-// family has the PIDs of a session's members, nested sessions included.
-func family(v registry.View, id tracer.SessionID) (all []int) {
-	for _, s := range v.Family(id) {
-		for m := range v.Graph().Members(s) {
-			all = append(all, int(m.PID))
-		}
-	}
-	return all
-}
-
-// sampled reads the accounts once a look, and puts back who is outside.
+// sampled reads the accounts once a look.
 func (g *Groups) sampled(v registry.View, _ *registry.Look) (after func()) {
 	type due struct {
 		id      tracer.SessionID
 		members []int
-		back    bool
 	}
 	read := make(map[*group]due)
 	for id, x := range g.of {
 		if x.path != "" && !x.final && !x.reading {
-			read[x] = due{id, family(v, id), g.returns != nil && g.returns(v, id)}
+			read[x] = due{id, family(v, id)}
 		}
 	}
 	if len(read) == 0 {
@@ -308,11 +271,6 @@ func (g *Groups) sampled(v registry.View, _ *registry.Look) (after func()) {
 	return func() {
 		for x, d := range read {
 			r := g.read(x.path, d.members)
-			if d.back && len(r.outside) > 0 {
-				if err := g.maker.Move(x.path, r.outside...); err != nil {
-					g.o.Log.Warn().Err(err).Str(system.KeySession, d.id.String()).Msg("members not put back into their cgroup")
-				}
-			}
 			g.o.Registry.Do(func(t registry.Tx) {
 				if !x.final {
 					x.take(r)
@@ -325,7 +283,7 @@ func (g *Groups) sampled(v registry.View, _ *registry.Look) (after func()) {
 
 // describe adds limits and account to a session's document.
 func (g *Groups) describe(v registry.View, s *registry.Session, d *document.Session) {
-	d.Limits, d.Account = g.documents(v, s)
+	d.Group.Limits, d.Group.Account = g.documents(v, s)
 }
 
 func (g *Groups) documents(v registry.View, s *registry.Session) (l *api.Limits, a *api.Account) {
@@ -385,23 +343,3 @@ func (g *Groups) forgotten(v registry.View, s *registry.Session) {
 }
 
 var errNone = errors.New("this daemon makes no cgroups")
-
-// Freeze stops what is in the cgroup of a session, or lets it run again: then no SIGCONT runs a member. Where a process
-// that is no member is in there, and where there is no cgroup, nothing is frozen.
-func (g *Groups) Freeze(id tracer.SessionID, frozen bool) error {
-	path, ours := "", []int(nil)
-	err := g.o.Registry.Update(func(t registry.Tx) {
-		if x := g.of[id]; x != nil {
-			path, ours = x.path, family(t.View, id)
-		}
-	})
-	if err != nil || path == "" {
-		return err
-	}
-	for pid := range inside(g.mount, path) {
-		if frozen && !slices.Contains(ours, pid) {
-			return fmt.Errorf("pid %d in the session's cgroup is not a member: the cgroup is not frozen, and SIGCONT may run members", pid)
-		}
-	}
-	return g.maker.Freeze(path, frozen)
-}

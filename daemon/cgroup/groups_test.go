@@ -78,7 +78,7 @@ func TestAccountOf(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(mount, file), []byte(text), 0o644))
 	}
 	l := limitsOf(mount, "/")
-	if l.MemoryBytes != 8<<30 || l.MemoryHighBytes != 0 || l.CPUs != 2.5 || l.Tasks != 500 || l.IOWeight != 0 {
+	if l.MemoryBytes != 8<<30 || l.MemoryHighBytes != 0 || l.CPUs != 2.5 || l.Tasks != 500 {
 		t.Errorf("%+v", l)
 	}
 	a, current := accountOf(mount, "/")
@@ -93,10 +93,10 @@ func TestAccountOf(t *testing.T) {
 }
 
 func TestCheck(t *testing.T) {
-	for _, l := range []api.Limits{{MemoryBytes: 1<<20 - 1}, {MemoryHighBytes: -1}, {CPUs: 4097}, {CPUs: -1}, {CPUs: math.NaN()}, {Tasks: -1}, {IOWeight: 10001}} {
+	for _, l := range []api.Limits{{MemoryBytes: 1<<20 - 1}, {MemoryHighBytes: -1}, {CPUs: 4097}, {CPUs: -1}, {CPUs: math.NaN()}, {Tasks: -1}} {
 		if Check(&l) == nil {
 			t.Errorf("%+v", l)
 		}
 	}
-	require.NoError(t, Check(&api.Limits{MemoryBytes: 1 << 20, CPUs: 0.01, Tasks: 1, IOWeight: 10000}))
+	require.NoError(t, Check(&api.Limits{MemoryBytes: 1 << 20, CPUs: 0.01, Tasks: 1}))
 }

@@ -17,8 +17,6 @@ type Maker interface {
 	Move(group string, pids ...int) error
 	// Set changes the limits.
 	Set(group string, l *api.Limits) error
-	// Freeze stops what is in the group, or lets it run again.
-	Freeze(group string, frozen bool) error
 	// Remove removes both cgroups. It fails while a process is in them.
 	Remove(group string) error
 }

@@ -116,7 +116,7 @@ func limits(l *api.Limits, tasks uint64) []dbus.Property {
 	}
 	return []dbus.Property{
 		property("MemoryMax", or(l.MemoryBytes)), property("MemoryHigh", or(l.MemoryHighBytes)),
-		property("CPUQuotaPerSecUSec", or(int64(l.CPUs*1e6))), property("IOWeight", or(int64(l.IOWeight))),
+		property("CPUQuotaPerSecUSec", or(int64(l.CPUs*1e6))),
 		property("TasksMax", min(or(int64(l.Tasks)), tasks)),
 	}
 }
@@ -154,7 +154,8 @@ func (s *systemd) Make(root tracer.Identity, l *api.Limits) (group string, err e
 			return err
 		}
 		part := []string{p.unit}
-		if _, nested := rootOf(strings.TrimSuffix(p.unit, ".scope")); nested { // part of the outer one, that could not start again
+		if _, nested := rootOf(strings.TrimSuffix(p.unit,
+			".scope")); nested { // part of the outer one, that could not start again
 			outer, err := c.GetUnitPropertyContext(ctx, p.unit, "PartOf")
 			if err != nil {
 				return err
@@ -235,12 +236,14 @@ func hold(ctx context.Context, c *dbus.Conn, slice, name string) error {
 		return err
 	}
 	unit := slice
-	props := []dbus.Property{property("MemoryAccounting", true), property("IOAccounting", true), property("TasksAccounting", true)}
+	props := []dbus.Property{property("MemoryAccounting", true), property("IOAccounting", true),
+		property("TasksAccounting", true)}
 	var aux []dbus.PropertyCollection
 	if unneeded.Value.Value() == true {
 		unit = "lineage_hold" + strings.TrimPrefix(name, "lineage") + ".slice"
 		aux = []dbus.PropertyCollection{{Name: slice, Properties: props}}
-		props = []dbus.Property{dbus.PropDescription("Keeps " + slice), dbus.PropRequires(slice), dbus.PropAfter(slice)}
+		props = []dbus.Property{dbus.PropDescription("Keeps " + slice),
+			dbus.PropRequires(slice), dbus.PropAfter(slice)}
 	}
 	return done(ctx, unit, func(over chan<- string) (int, error) {
 		return c.StartTransientUnitAux(ctx, unit, "fail", props, aux, over)
@@ -251,7 +254,8 @@ func hold(ctx context.Context, c *dbus.Conn, slice, name string) error {
 func enter(ctx context.Context, c *dbus.Conn, stem string, tasks uint64, partOf []string, pids ...uint32) error {
 	unit := stem + ".scope"
 	props := []dbus.Property{
-		dbus.PropDescription("A session of lineage"), dbus.PropSlice(stem + ".slice"), property("PIDs", pids), property("PartOf", partOf),
+		dbus.PropDescription("A session of lineage"), dbus.PropSlice(stem + ".slice"), property("PIDs",
+			pids), property("PartOf", partOf),
 		property("TasksMax", tasks), property("CollectMode", "inactive-or-failed"),
 		property("DelegateControllers", []string{}), // only a unit that delegates takes further processes
 	}
@@ -263,7 +267,8 @@ func enter(ctx context.Context, c *dbus.Conn, stem string, tasks uint64, partOf 
 // inForce fails if the kernel has not got a limit.
 func (s *systemd) inForce(group string, l *api.Limits) error {
 	for _, k := range knobs {
-		if now := value(s.mount, group, k.file); k.of(l) != "" && (now == "" || strings.HasPrefix(now, "max")) {
+		if now := value(s.mount, group, k.file); k.of(l) != "" &&
+			(now == "" || strings.HasPrefix(now, "max")) {
 			return fmt.Errorf("%s has not got the limit: its %s is %q", filepath.Base(group), k.file, now)
 		}
 	}
@@ -289,7 +294,8 @@ func (s *systemd) tasks(group, scope string) uint64 {
 func (s *systemd) Move(group string, pids ...int) error {
 	return s.ask(func(ctx context.Context, c *dbus.Conn) (err error) {
 		for _, pid := range pids {
-			if failed := s.move(ctx, c, group, uint32(pid)); failed != nil && s.proc.Cgroup(uint32(pid)) != "" {
+			if failed := s.move(ctx, c, group, uint32(pid)); failed != nil &&
+				s.proc.Cgroup(uint32(pid)) != "" {
 				err = errors.Join(err, failed)
 			}
 		}
@@ -330,24 +336,14 @@ func (s *systemd) Set(group string, l *api.Limits) error {
 	_, slice, scope := units(group)
 	props := limits(l, s.tasks(group, scope))
 	if l.CPUs == 0 && !strings.HasPrefix(value(s.mount, group, "cpu.max"), "max") {
-		props = append(props, property("CPUWeight", uint64(100))) // else systemd no longer needs the controller, and leaves cpu.max as it is
+		props = append(props, property("CPUWeight",
+			uint64(100))) // else systemd no longer needs the controller, and leaves cpu.max as it is
 	}
 	return s.ask(func(ctx context.Context, c *dbus.Conn) error {
 		if err := c.SetUnitPropertiesContext(ctx, slice, true, props...); err != nil {
 			return err
 		}
 		return s.inForce(group, l)
-	})
-}
-
-// Freeze stops what is in the slice, nested sessions too, or lets it run again (systemd 246).
-func (s *systemd) Freeze(group string, frozen bool) error {
-	_, slice, _ := units(group)
-	return s.ask(func(ctx context.Context, c *dbus.Conn) error {
-		if frozen {
-			return c.FreezeUnit(ctx, slice)
-		}
-		return c.ThawUnit(ctx, slice)
 	})
 }
 
@@ -358,11 +354,17 @@ func (s *systemd) Remove(group string) error {
 		return fmt.Errorf("a process is in %s", slice)
 	}
 	below, _ := os.ReadDir(filepath.Join(s.mount, group)) // gone: nothing is below it
-	if i := slices.IndexFunc(below, func(d os.DirEntry) bool { return d.IsDir() && d.Name() != scope }); i >= 0 {
+	if i := slices.IndexFunc(below, func(d os.DirEntry) bool {
+		return d.IsDir() &&
+			d.Name() != scope
+	}); i >= 0 {
 		return fmt.Errorf("%s is in %s", below[i].Name(), slice)
 	}
 	return s.ask(func(ctx context.Context, c *dbus.Conn) error {
-		err := done(ctx, slice, func(over chan<- string) (int, error) { return c.StopUnitContext(ctx, slice, "replace", over) })
+		err := done(ctx, slice, func(over chan<- string) (int,
+			error) {
+			return c.StopUnitContext(ctx, slice, "replace", over)
+		})
 		if is(err, "NoSuchUnit") {
 			return nil
 		}

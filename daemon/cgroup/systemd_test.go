@@ -77,14 +77,14 @@ func TestSystemd(t *testing.T) {
 	s := guest(t)
 	for slice, path := range map[string]string{"system": "/system.slice", "user-1000": "/user.slice/user-1000.slice"} {
 		root := unit(t, "lngtest-"+slice, "Slice="+slice+".slice")
-		group, err := s.Make(root, &api.Limits{MemoryBytes: 64 << 20, MemoryHighBytes: 60 << 20, CPUs: 0.5, Tasks: 50, IOWeight: 50})
+		group, err := s.Make(root, &api.Limits{MemoryBytes: 64 << 20, MemoryHighBytes: 60 << 20, CPUs: 0.5, Tasks: 50})
 		require.NoError(t, err)
 		stem := slice + "-" + nameOf(root)
 		leaf := group + "/" + stem + ".scope"
 		require.Equal(t, group, path+"/"+stem+".slice")
 		require.Equal(t, s.proc.Cgroup(root.PID), leaf)
 		for file, want := range map[string]string{
-			"memory.max": "67108864", "memory.high": "62914560", "cpu.max": "50000 100000", "pids.max": "50", "io.weight": "default 50", "memory.oom.group": "0",
+			"memory.max": "67108864", "memory.high": "62914560", "cpu.max": "50000 100000", "pids.max": "50", "memory.oom.group": "0",
 		} {
 			require.Equal(t, value(s.mount, group, file), want)
 		}
@@ -97,10 +97,6 @@ func TestSystemd(t *testing.T) {
 		require.NoError(t, s.Set(group, &api.Limits{MemoryBytes: 96 << 20}))
 		require.Equal(t, value(s.mount, group, "memory.max"), "100663296")
 		require.Equal(t, value(s.mount, group, "cpu.max"), "max 100000")
-		for _, frozen := range []bool{true, false} {
-			require.NoError(t, s.Freeze(group, frozen))
-			require.Equal(t, strings.Contains(value(s.mount, group, "cgroup.events"), "frozen 1"), frozen)
-		}
 		require.Contains(t, fmt.Sprint(s.Remove(group)), "a process is in")
 		require.NoError(t, exec.Command("systemctl", "daemon-reload").Run())
 		require.Equal(t, value(s.mount, group, "memory.max"), "100663296")

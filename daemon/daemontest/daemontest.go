@@ -113,9 +113,9 @@ func New(t *testing.T, options ...Option) *Daemon {
 			Monotonic: d.K.Now, Boottime: func() uint64 { return uint64(d.K.Now()) },
 			Clock: func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) },
 		},
-		Limits: daemon.DefaultLimits, Period: time.Hour, HeldBefore: time.Minute, Reversed: os.Getenv(Reverse) != "",
+		Limits: daemon.DefaultLimits, Period: time.Hour, Reversed: os.Getenv(Reverse) != "",
 	}
-	d.Options = daemon.Options{Socket: d.Socket, Version: "9.9.9"}
+	d.Options, d.Host.Limits.Before = daemon.Options{Socket: d.Socket, Version: "9.9.9"}, time.Minute
 	d.Readers.Store(uint32(Reader), true)
 	d.populate()
 	for _, o := range options {

@@ -27,8 +27,7 @@ type Session struct {
 
 	Joined  int // members that ran when they were entered, without the root
 	Used    Used
-	Limits  *api.Limits  // nil: none
-	Account *api.Account // nil: it has no cgroup of its own
+	Group   Group
 	Zombies int
 	Ports   []int
 
@@ -44,6 +43,12 @@ type Session struct {
 type Continued struct {
 	Running int
 	By      *lineage.Signal // the last SIGCONT of another process; nil: not known
+}
+
+// Group is the cgroup of a session; its fields are nil if there is none.
+type Group struct {
+	Limits  *api.Limits
+	Account *api.Account
 }
 
 // Applied is what the policy does with a session.
@@ -82,7 +87,7 @@ func (e Encoder) Session(s *Session, r Reader) api.Session {
 		GraceSeconds: info.Grace.Seconds(), Level: s.Level, Mode: s.Policy.Mode,
 		Evidence: tracer.EvidenceRoot.String(), Degraded: s.Degraded,
 		Delegated: e.Delegated(&s.Work, r), Shared: s.Shared, Signals: s.Policy.Signals,
-		Limits: s.Limits, Account: s.Account,
+		Limits: s.Group.Limits, Account: s.Group.Account,
 	}
 	switch info.Rule {
 	case policy.AgentRule:

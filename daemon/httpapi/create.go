@@ -47,7 +47,8 @@ func (h *acting) postSession(w http.ResponseWriter, r *http.Request, c access.Ca
 		return err
 	}
 	group := ""
-	if req.Limits = h.Rules.Limited(req.Limits, spec.UID); req.Limits != nil { // the root waits: its first instruction is in the group already
+	if req.Limits = h.Rules.Limited(req.Limits,
+		spec.UID); req.Limits != nil { // the root waits: its first instruction is in the group already
 		if group, err = h.Groups.Make(spec.Root, req.Limits); err != nil {
 			return err
 		}
@@ -90,7 +91,10 @@ func (h *acting) exclusively(ctx context.Context, c access.Caller, spec *tracer.
 	if how == "" {
 		return create()
 	}
-	place, err := registry.Change(h.Registry, func(t registry.Tx) (*registry.Place, error) { return t.Queue(spec) })
+	place, err := registry.Change(h.Registry, func(t registry.Tx) (*registry.Place,
+		error) {
+		return t.Queue(spec)
+	})
 	if err != nil {
 		return d, err
 	}
@@ -104,7 +108,8 @@ func (h *acting) exclusively(ctx context.Context, c access.Caller, spec *tracer.
 		}
 		if how == api.ExclusiveReplace && busy.Has != 0 {
 			replaced = append(replaced, busy.Has.String())
-			if _, err := h.Acts.EndSession(busy.Has.String(), &acts.Order{Caller: c, Grace: -1}); err != nil {
+			if _, err := h.Acts.EndSession(busy.Has.String(),
+				&acts.Order{Caller: c, Grace: -1}); err != nil {
 				return d, err
 			}
 		}

@@ -46,7 +46,8 @@ func (h *acting) postEnd(w http.ResponseWriter, r *http.Request, c access.Caller
 		return err
 	}
 	if req.Call != "" {
-		return api.NewError(api.CodeBadRequest, "call is of a process: end what its agent started in it", "")
+		return api.NewError(api.CodeBadRequest,
+			"call is of a process: end what its agent started in it", "")
 	}
 	report, err := h.Acts.EndSession(r.PathValue("s"), order)
 	if report == nil && (err == nil || api.IsNotFound(err)) {

@@ -286,7 +286,7 @@ func TestEndLeavesZombie(t *testing.T) {
 func TestEndBeforeHoldings(t *testing.T) {
 	for name, grace := range map[string]int64{"now": 0, "with a grace": 60000} {
 		t.Run(name, func(t *testing.T) {
-			w := daemontest.New(t, func(d *daemontest.Daemon) { d.Host.HeldBefore = 0 })
+			w := daemontest.New(t, func(d *daemontest.Daemon) { d.Host.Limits.Before = 0 })
 			s := w.Session("user", 100, api.NewSession{})
 			fifo := filepath.Join(string(w.Host.Proc), "locks")
 			require.NoError(t, unix.Mkfifo(fifo, 0o600))

@@ -40,7 +40,8 @@ func (h *host) postStop(w http.ResponseWriter, _ *http.Request, c access.Caller,
 		return err
 	}
 	if req.Unload && live > 0 && !req.Force {
-		return api.NewError(api.CodeLiveSessions, fmt.Sprintf("live sessions: %d", live), "end them, or use --force")
+		return api.NewError(api.CodeLiveSessions, fmt.Sprintf("live sessions: %d", live),
+			"end them, or use --force")
 	}
 	h.Access.Did(c, access.Manage, "stop")
 	err = reply(w, http.StatusAccepted, api.NewHead("stop"))

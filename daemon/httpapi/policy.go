@@ -51,12 +51,14 @@ func (h *host) getExplain(w http.ResponseWriter, _ *http.Request, c access.Calle
 	if err != nil {
 		return err
 	}
-	d := api.PolicyExplain{Head: api.NewHead("policy_explain"), Process: *p, Items: []api.PolicyRule{}}
+	d := api.PolicyExplain{Head: api.NewHead("policy_explain"),
+		Process: *p, Items: []api.PolicyRule{}}
 	if !live {
 		return reply(w, http.StatusOK, d) // rules apply only to live processes
 	}
 	facts := h.Steward.Facts(id.PID, rules.MaxFacts)
-	if now, err := h.Kernel.Identify(id.PID); errors.Is(err, tracer.ErrNotFound) || err == nil && now != id {
+	if now, err := h.Kernel.Identify(id.PID); errors.Is(err,
+		tracer.ErrNotFound) || err == nil && now != id {
 		return lookup.OtherProcess(p.Ref)
 	} else if err != nil {
 		return err
@@ -113,7 +115,8 @@ func (h *host) containerEffect(p *policy.Policy, r *policy.Container,
 	case !r.Opens():
 		return "opens no session: session off", nil
 	case ruled && in.Root == id:
-		return fmt.Sprintf("opened session %v", in.ID) + h.termsOf(p, p.Opener(in.Rule, in.Name), uid), nil
+		return fmt.Sprintf("opened session %v", in.ID) + h.termsOf(p,
+			p.Opener(in.Rule, in.Name), uid), nil
 	case ruled:
 		return fmt.Sprintf("in session %v, which this rule opened for pid %d", in.ID, in.Root.PID), nil
 	case in.Joined && in.Rule == 0 && in.Root == id && r.Brief > 0:
@@ -177,8 +180,9 @@ func termsText(t policy.Terms) string {
 		{"max_lifetime", t.MaxLifetime > 0, t.MaxLifetime},
 		{"max_processes", t.MaxProcesses > 0, t.MaxProcesses},
 		{"max_rss", t.MaxRSS > 0, policy.Size(t.MaxRSS)}, {"idle", t.Idle > 0, t.Idle},
-		{"memory", l.Memory > 0, l.Memory}, {"memory_high", l.MemoryHigh > 0, l.MemoryHigh}, {"cpus", l.CPUs > 0, l.CPUs},
-		{"max_tasks", l.MaxTasks > 0, l.MaxTasks}, {"io_weight", l.IOWeight > 0, l.IOWeight},
+		{"memory", l.Memory > 0, l.Memory}, {"memory_high", l.MemoryHigh > 0,
+			l.MemoryHigh}, {"cpus", l.CPUs > 0, l.CPUs},
+		{"max_tasks", l.MaxTasks > 0, l.MaxTasks},
 	} {
 		if limit.set {
 			text += fmt.Sprintf(", %s %v", limit.name, limit.v)

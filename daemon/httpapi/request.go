@@ -80,7 +80,8 @@ func query(r *http.Request, known ...string) (url.Values, error) {
 			return nil, unknown("parameter", name, known)
 		}
 		if len(q[name]) > 1 {
-			return nil, api.NewError(api.CodeBadRequest, fmt.Sprintf("parameter %q is given twice", name), "")
+			return nil, api.NewError(api.CodeBadRequest,
+				fmt.Sprintf("parameter %q is given twice", name), "")
 		}
 	}
 	return q, nil

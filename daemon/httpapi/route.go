@@ -53,7 +53,8 @@ func remote(rt route) route {
 func here(a answer) answer {
 	return func(w http.ResponseWriter, r *http.Request, c access.Caller) error {
 		if r.Header.Get(api.HeaderRemote) != "" {
-			return api.NewError(api.CodeDenied, fmt.Sprintf("%s %s is not for other hosts", r.Method, r.URL.Path), "")
+			return api.NewError(api.CodeDenied, fmt.Sprintf("%s %s is not for other hosts",
+				r.Method, r.URL.Path), "")
 		}
 		return a(w, r, c)
 	}
@@ -63,7 +64,8 @@ func here(a answer) answer {
 // callers reach its answer; errors that read finds in a request are sent before that.
 // what names the target in a refusal.
 func onHost[T any](a *access.Access, v access.Verb, what string, read reader[T], f handler[T]) route {
-	return route{verbs: []access.Verb{v}, answer: reading(read, func(w http.ResponseWriter, r *http.Request, c access.Caller, req T) error {
+	return route{verbs: []access.Verb{v}, answer: reading(read, func(w http.ResponseWriter,
+		r *http.Request, c access.Caller, req T) error {
 		if d := access.Decide(c, v, access.Scope{UID: c.UID}); !d.Allow {
 			return a.Refuse(c, v, what, d)
 		}
@@ -75,7 +77,8 @@ func onHost[T any](a *access.Access, v access.Verb, what string, read reader[T],
 // about one of the verbs; a reply without a decision is not sent.
 func onTarget[T any](read reader[T], f handler[T], verbs ...access.Verb) route {
 	a := reading(read, f)
-	return route{verbs: verbs, answer: func(w http.ResponseWriter, r *http.Request, c access.Caller) error {
+	return route{verbs: verbs, answer: func(w http.ResponseWriter,
+		r *http.Request, c access.Caller) error {
 		c, asked := c.Noting()
 		return a(&deciding{ResponseWriter: w, verbs: verbs, asked: asked}, r, c)
 	}}
@@ -116,7 +119,10 @@ func (d *deciding) check() {
 
 // params reads the parameters of a request that has no body.
 func params(known ...string) reader[url.Values] {
-	return func(_ http.ResponseWriter, r *http.Request) (url.Values, error) { return query(r, known...) }
+	return func(_ http.ResponseWriter, r *http.Request) (url.Values,
+		error) {
+		return query(r, known...)
+	}
 }
 
 // bodyOf reads a request's body.
@@ -134,7 +140,8 @@ const abreastWait = 100 * time.Millisecond
 // abreast answers after every event that the kernel had sent when the request came: a
 // process that the caller has just started is in the answer.
 func abreast(o *registry.Registry, rt route) route {
-	return route{verbs: rt.verbs, answer: func(w http.ResponseWriter, r *http.Request, c access.Caller) error {
+	return route{verbs: rt.verbs, answer: func(w http.ResponseWriter,
+		r *http.Request, c access.Caller) error {
 		ctx, cancel := context.WithTimeout(r.Context(), abreastWait)
 		o.CatchUp(ctx)
 		cancel()

@@ -198,7 +198,8 @@ func (s *Server) fail(w http.ResponseWriter, err error) {
 	if e.Code == api.CodeTooLarge || e.Code == api.CodeTooMany {
 		w.Header().Set("Connection", "close")
 	}
-	if err := reply(w, e.Status(), api.ErrorDocument{Head: api.NewHead("error"), Error: e}); err != nil {
+	if err := reply(w, e.Status(), api.ErrorDocument{Head: api.NewHead("error"),
+		Error: e}); err != nil {
 		s.o.Log.Error().Err(err).Msg("refusal not sent")
 	}
 }
@@ -228,7 +229,8 @@ func send(w http.ResponseWriter, status int, doc any, err error) error {
 // methods are those that the path of a request has a route for.
 func methods(mux *http.ServeMux, r *http.Request) (all []string) {
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
-		if _, pattern := mux.Handler(&http.Request{Method: method, Host: r.Host, URL: r.URL}); pattern != "/" {
+		if _, pattern := mux.Handler(&http.Request{Method: method,
+			Host: r.Host, URL: r.URL}); pattern != "/" {
 			all = append(all, method)
 		}
 	}

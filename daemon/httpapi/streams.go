@@ -20,8 +20,9 @@ import (
 // getEvents streams events from ?from= or from now on, with ?snapshot=1 the
 // present processes first.
 func (h *sessions) getEvents(w http.ResponseWriter, r *http.Request, c access.Caller, q url.Values) (err error) {
-	req := stream.EventsRequest{Session: q.Get("session"), From: stream.Now, Snapshot: q.Get("snapshot") == "1",
-		Gzip: strings.Contains(r.Header.Get("Accept-Encoding"), "gzip")}
+	req := stream.EventsRequest{Session: q.Get("session"), From: stream.Now,
+		Snapshot: q.Get("snapshot") == "1",
+		Gzip:     strings.Contains(r.Header.Get("Accept-Encoding"), "gzip")}
 	if text := q.Get("type"); text != "" {
 		for t := range strings.SplitSeq(text, ",") {
 			if !slices.Contains(api.EventTypes, api.EventType(t)) {
@@ -40,7 +41,8 @@ func (h *sessions) getEvents(w http.ResponseWriter, r *http.Request, c access.Ca
 		return err
 	}
 	if text := q.Get("snapshot"); text != "" && text != "0" && text != "1" {
-		return api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid snapshot %q: must be 0 or 1", text), "")
+		return api.NewError(api.CodeBadRequest,
+			fmt.Sprintf("invalid snapshot %q: must be 0 or 1", text), "")
 	}
 	return h.Events.Serve(r.Context(), w, c, req)
 }

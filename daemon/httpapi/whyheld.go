@@ -24,9 +24,11 @@ import (
 func (h *processes) whyPort(w http.ResponseWriter, r *http.Request, c access.Caller, q url.Values) error {
 	port, err := strconv.ParseUint(q.Get("port"), 10, 16)
 	proto := cmp.Or(q.Get("proto"), "tcp")
-	if err != nil || port == 0 || proto != "tcp" && proto != "udp" || q.Has("device") || q.Has("inode") {
+	if err != nil || port == 0 || proto != "tcp" &&
+		proto != "udp" || q.Has("device") || q.Has("inode") {
 		return api.NewError(api.CodeBadRequest,
-			fmt.Sprintf("invalid port %q or proto %q: must be 1 to 65535, and tcp or udp", q.Get("port"), proto), "")
+			fmt.Sprintf("invalid port %q or proto %q: must be 1 to 65535, and tcp or udp",
+				q.Get("port"), proto), "")
 	}
 	return h.whyHeld(
 		w,
@@ -59,7 +61,8 @@ func (h *processes) whyPort(w http.ResponseWriter, r *http.Request, c access.Cal
 // reported adds members that listen but that procfs did not show: there was no time, or a process
 // may not be read.
 func (h *processes) reported(c access.Caller, found []holdings.Port, port uint16) []holdings.Port {
-	listening, err := registry.AskFor(h.Registry, c, func(v registry.View) []holdings.Port { return h.Holdings.Listening(v, port) })
+	listening, err := registry.AskFor(h.Registry, c,
+		func(v registry.View) []holdings.Port { return h.Holdings.Listening(v, port) })
 	if err != nil {
 		return found
 	}
@@ -87,10 +90,11 @@ func (h *processes) whyPath(w http.ResponseWriter, r *http.Request, c access.Cal
 			fmt.Sprintf("invalid path %q: must be absolute, with device and inode or neither", f.Path), "")
 	}
 	f.Path = filepath.Clean(f.Path)
-	return h.whyHeld(w, r, c, "path "+f.Path, "no process found that has "+f.Path+" open or locked", func(ctx context.Context) (held found) {
-		held.files, held.Held = h.Holdings.Reader().Holders(ctx, f)
-		return held
-	})
+	return h.whyHeld(w, r, c, "path "+f.Path, "no process found that has "+f.Path+" open or locked",
+		func(ctx context.Context) (held found) {
+			held.files, held.Held = h.Holdings.Reader().Holders(ctx, f)
+			return held
+		})
 }
 
 // found is what was asked for, with its holders.
@@ -113,7 +117,8 @@ func (h *processes) whyHeld(w http.ResponseWriter, r *http.Request, c access.Cal
 	defer done()
 	held := find(ctx)
 	holders := held.holders()
-	d := api.Holders{Head: api.NewHead("holders"), Items: []api.Why{}, TimeWait: held.waits, Unknown: held.Unknown}
+	d := api.Holders{Head: api.NewHead("holders"), Items: []api.Why{},
+		TimeWait: held.waits, Unknown: held.Unknown}
 	for _, x := range holders {
 		if x.id.IsZero() {
 			d.Items = append(d.Items, api.Why{Holds: x.Document(nil)})
@@ -157,7 +162,8 @@ func (h *processes) whyHeld(w http.ResponseWriter, r *http.Request, c access.Cal
 
 // outOfTime reports whether a search ended before it had found a process: another one may.
 func outOfTime(ctx context.Context, d *api.Holders) bool {
-	return ctx.Err() != nil && d.Hidden == 0 && !slices.ContainsFunc(d.Items, func(w api.Why) bool { return w.Process.PID != 0 })
+	return ctx.Err() != nil && d.Hidden == 0 && !slices.ContainsFunc(d.Items,
+		func(w api.Why) bool { return w.Process.PID != 0 })
 }
 
 // maxItems bounds the processes of one answer.

@@ -51,19 +51,23 @@ type client struct {
 }
 
 var clients = []client{{
-	kind:  BrokerKind{Name: "tmux", Servers: []string{"tmux"}, Before: []string{"utempter"}, Forks: true},
+	kind: BrokerKind{Name: "tmux", Servers: []string{"tmux"},
+		Before: []string{"utempter"}, Forks: true},
 	names: []string{"tmux"},
-	verbs: []string{"new-session", "new", "new-window", "neww", "split-window", "splitw", "respawn-pane", "respawnp",
+	verbs: []string{"new-session", "new", "new-window", "neww", "split-window",
+		"splitw", "respawn-pane", "respawnp",
 		"respawn-window", "respawnw", "run-shell", "run", "if-shell", "if", "send-keys",
 		"send", "display-popup", "popup", "pipe-pane", "pipep"},
 	takes:  []string{"-c", "-f", "-L", "-S", "-T"},
 	server: []string{"-L", "-S"},
 }, {
-	kind:  BrokerKind{Name: "screen", Servers: []string{"screen"}, Before: []string{"utempter"}, Forks: true},
+	kind: BrokerKind{Name: "screen", Servers: []string{"screen"},
+		Before: []string{"utempter"}, Forks: true},
 	names: []string{"screen"},
 	idle:  []string{"-ls", "-list", "-wipe", "-v", "-r", "-x"},
 }, {
-	kind:  BrokerKind{Name: "systemd", Servers: []string{"systemd"}, Before: []string{"systemd-executor"}},
+	kind: BrokerKind{Name: "systemd", Servers: []string{"systemd"},
+		Before: []string{"systemd-executor"}},
 	names: []string{"systemd-run"},
 	unit:  "--unit",
 	idle:  []string{"--scope", "--help", "-h", "--version"}, // a scope is entered by systemd-run itself
@@ -89,7 +93,8 @@ var clients = []client{{
 		// "/" is the file of runc's own process: a detached mount of its binary.
 		Before: []string{"runc", "runc_cloned", "crun", "/"}, Relays: true},
 	names: []string{"docker"},
-	verbs: []string{"run", "start", "restart", "create", "build", "compose", "container run", "container start",
+	verbs: []string{"run", "start", "restart", "create", "build",
+		"compose", "container run", "container start",
 		"container restart", "container create"},
 	takes: []string{"-c", "--context", "--config", "-H", "--host", "-l", "--log-level",
 		"--tlscacert", "--tlscert", "--tlskey"},
@@ -155,7 +160,8 @@ type BrokerRequest struct {
 }
 
 // execTakes are the options of docker's exec that have a value of their own.
-var execTakes = []string{"-e", "-u", "-w", "--detach-keys", "--env", "--env-file", "--user", "--workdir"}
+var execTakes = []string{"-e", "-u", "-w", "--detach-keys", "--env",
+	"--env-file", "--user", "--workdir"}
 
 // maxWords bounds how much of a command line is looked at.
 const maxWords = 256
@@ -184,7 +190,8 @@ func BrokerRequestOf(exe string, argv []string) (e BrokerRequest, ok bool) {
 		return e, false
 	}
 	if container, command := c.exec(argv[1:]); len(command) > 0 {
-		return BrokerRequest{Kind: &c.kind, Container: container, Command: CommandOf(command[0], command)}, true
+		return BrokerRequest{Kind: &c.kind, Container: container,
+			Command: CommandOf(command[0], command)}, true
 	}
 	words := argv[1:min(len(argv), maxWords)]
 	e = BrokerRequest{Kind: &c.kind}
@@ -219,7 +226,8 @@ func BrokerRequestOf(exe string, argv []string) (e BrokerRequest, ok bool) {
 func (e *BrokerRequest) Elsewhere(exe string, argv []string) bool {
 	began, ok := BrokerRequestOf(exe, argv)
 	option, _, _ := strings.Cut(e.Server, " ")
-	return ok && e.Server != "" && began.Server != e.Server && strings.HasPrefix(began.Server, option+" ")
+	return ok && e.Server != "" && began.Server != e.Server &&
+		strings.HasPrefix(began.Server, option+" ")
 }
 
 // asks reports whether the words ask for work at all. tmux without a word makes a

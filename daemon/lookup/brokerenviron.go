@@ -28,7 +28,8 @@ func SumOf(value string) Sum { return sha256.Sum256([]byte(value)) }
 const session = "LINEAGE_SESSION"
 
 // cookies are set by GitHub's runner, Jenkins and Claude Code.
-var cookies = []string{"RUNNER_TRACKING_ID", "BUILD_ID", "JENKINS_NODE_COOKIE", "CLAUDE_CODE_SESSION_ID"}
+var cookies = []string{"RUNNER_TRACKING_ID", "BUILD_ID",
+	"JENKINS_NODE_COOKIE", "CLAUDE_CODE_SESSION_ID"}
 
 // BrokerMarks are what an environment shows about the origin of a process.
 type BrokerMarks struct {
@@ -122,7 +123,8 @@ func unitOf(path string) (unit string, user int) {
 	user = -1
 	for part := range strings.SplitSeq(path, "/") {
 		manager, ok := strings.CutPrefix(part, "user@")
-		if uid, err := strconv.Atoi(strings.TrimSuffix(manager, ".service")); ok && err == nil && uid >= 0 {
+		if uid, err := strconv.Atoi(strings.TrimSuffix(manager, ".service")); ok &&
+			err == nil && uid >= 0 {
 			unit, user = "", uid
 			continue
 		}

@@ -60,7 +60,8 @@ type FoundContainer struct {
 
 // NewContainerFinder makes a finder.
 func NewContainerFinder(proc procfs.FS, log zerolog.Logger) *ContainerFinder {
-	return &ContainerFinder{proc: proc, log: log, known: make(map[lives]known), unread: make(map[lives]error)}
+	return &ContainerFinder{proc: proc, log: log, known: make(map[lives]known),
+		unread: make(map[lives]error)}
 }
 
 // Of returns the container of a process, nil if it is in none. What cannot be read or does not fit is left out. near is

@@ -96,7 +96,8 @@ func (f *Finder) Look(id tracer.Identity, live bool, c access.Caller) (p *api.Pr
 	case err != nil || p != nil:
 		return p, scope, err
 	case !live:
-		return nil, scope, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d: no such process", id.PID), "")
+		return nil, scope, api.NewError(api.CodeNotFound,
+			fmt.Sprintf("pid %d: no such process", id.PID), "")
 	}
 	p, scope.UID, err = f.outsider(id)
 	return p, scope, err

@@ -237,7 +237,8 @@ func (s *Steward) Reterm() {
 	}
 	p := s.o.Rules.Policy()
 	for _, info := range due {
-		if r := p.Opener(info.Rule, info.Name); r != nil && r.Enabled { // else its rule is gone: its limits stay
+		if r := p.Opener(info.Rule, info.Name); r != nil &&
+			r.Enabled { // else its rule is gone: its limits stay
 			s.setTerms(p, info, info.Rule, info.Name)
 		}
 	}
@@ -255,7 +256,8 @@ func (s *Steward) countRuled(x *registry.Session) {
 	default:
 		return // MayEnd has counted it, or a caller asked for it
 	}
-	ended := slices.ContainsFunc(r.Processes, func(p api.Outcome) bool { return p.Outcome == api.OutcomeTerm || p.Outcome == api.OutcomeKill })
+	ended := slices.ContainsFunc(r.Processes,
+		func(p api.Outcome) bool { return p.Outcome == api.OutcomeTerm || p.Outcome == api.OutcomeKill })
 	if !ended && r.Killed == 0 && !r.Truncated {
 		return
 	}
@@ -294,7 +296,8 @@ func (s *Steward) reportsOnly(info tracer.SessionInfo) bool {
 // agent started is inside the session of that one.
 func (s *Steward) FindRunning() {
 	p := s.o.Rules.Policy()
-	agents, whole := slices.ContainsFunc(p.Agents, func(r policy.Agent) bool { return r.Enabled }), p.Whole()
+	agents, whole := slices.ContainsFunc(p.Agents,
+		func(r policy.Agent) bool { return r.Enabled }), p.Whole()
 	if !agents && !whole {
 		return
 	}
@@ -329,7 +332,10 @@ func (s *Steward) FindRunning() {
 
 // looksFor reports whether an enabled rule looks for that comm.
 func looksFor(p *policy.Policy, comm string) bool {
-	return slices.ContainsFunc(p.Agents, func(r policy.Agent) bool { return r.Enabled && slices.Contains(r.Match.Comm, comm) })
+	return slices.ContainsFunc(p.Agents, func(r policy.Agent) bool {
+		return r.Enabled &&
+			slices.Contains(r.Match.Comm, comm)
+	})
 }
 
 // adoptMain opens a session over the main process of a container that runs, if a rule wants that.

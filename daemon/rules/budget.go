@@ -36,7 +36,8 @@ func (s *Steward) overBudget(v registry.View, p *policy.Policy) (over []Excess) 
 		if v.Paused(x.ID()) != 0 {
 			s.of(x.ID()).budget = enforcer.Budget{} // a paused session does not become idle
 		}
-		cause := s.of(x.ID()).budget.Exceeded(budgetOf(x.Info(), p), usageOf(v, x), now, p.Defaults.IdleCPU.Std())
+		cause := s.of(x.ID()).budget.Exceeded(budgetOf(x.Info(), p),
+			usageOf(v, x), now, p.Defaults.IdleCPU.Std())
 		if cause == tracer.CauseNone {
 			continue
 		}
@@ -102,7 +103,8 @@ func (s *Steward) spareLeftovers(v registry.View, x *registry.Session) {
 // needs an enforced policy, and the breaker must allow it; otherwise the end is only
 // recorded.
 func (s *Steward) EndOver(x Excess) {
-	log := s.o.Log.With().Str(system.KeySession, x.Session.String()).Str(system.KeyReason, x.Cause.String()).Logger()
+	log := s.o.Log.With().Str(system.KeySession, x.Session.String()).Str(system.KeyReason,
+		x.Cause.String()).Logger()
 	if x.ByPolicy {
 		if s.wouldEnd(x) && !s.o.Rules.Enforced(x.UID) {
 			return // already recorded

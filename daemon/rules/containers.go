@@ -46,7 +46,8 @@ const (
 
 // FindAsker finds the session of the member that certainly asked for a command, 0: not known, and whether its client was interrupted
 // while the command ran; ready is false if a later answer may be another one.
-type FindAsker func(tracer.SessionInfo, *lineage.Container) (asker tracer.SessionID, interrupted, ready bool)
+type FindAsker func(tracer.SessionInfo, *lineage.Container) (asker tracer.SessionID,
+	interrupted, ready bool)
 
 // InContainer reports whether a session's root was put into a container, or is its main process.
 func InContainer(info tracer.SessionInfo) bool {
@@ -127,7 +128,8 @@ func ruleFor(p *policy.Policy, in lookup.FoundContainer) *policy.Container {
 // workFor makes the session one that holds the work of another session, whose member asked for the command.
 func (j joined) workFor(p *policy.Policy, asker tracer.SessionID, in *lineage.Container) {
 	// The kernel may have forgotten it: then the command is to end at once.
-	of, err := registry.Ask(j.by.o.Registry, func(v registry.View) tracer.SessionInfo { return v.Session(asker).Info() })
+	of, err := registry.Ask(j.by.o.Registry,
+		func(v registry.View) tracer.SessionInfo { return v.Session(asker).Info() })
 	if err != nil || of.ID == 0 || !slices.Contains(p.Brokers.Adopt, tracer.SourceContainer.String()) {
 		j.letGo("no rule wants it")
 		return
@@ -164,7 +166,8 @@ func (j joined) enter(in lookup.FoundContainer) {
 		switch err := k.Enter(main.Session, m, tracer.Identity{}, tracer.SourceJoin); {
 		case errors.Is(err, tracer.ErrNotFound), errors.Is(err, tracer.ErrProtected), errors.Is(err, tracer.ErrBusy):
 		case err != nil:
-			j.by.o.Log.Error().Err(err).Str(system.KeySession, main.Session.String()).Uint32(system.KeyPID, m.PID).
+			j.by.o.Log.Error().Err(err).Str(system.KeySession,
+				main.Session.String()).Uint32(system.KeyPID, m.PID).
 				Msg("command in a container not entered")
 		}
 	}
@@ -202,7 +205,8 @@ func (j joined) container() (in lookup.FoundContainer, rootLives bool, err error
 		return in, false, failed
 	case rootLives:
 		in, err = j.by.o.Containers.Entered(root.PID, root.PID)
-		if now, e := j.by.o.Kernel.Lookup(root.PID); final(err, true) && (e != nil || now.Identity != root) {
+		if now, e := j.by.o.Kernel.Lookup(root.PID); final(err, true) &&
+			(e != nil || now.Identity != root) {
 			err = errExiting
 		}
 		return in, true, err
@@ -245,7 +249,8 @@ func (j joined) letGo(why string) bool {
 		j.by.failed(err, j.info.ID).Msg("process in a container not released")
 		return false
 	}
-	j.by.o.Log.Debug().Str(system.KeySession, j.info.ID.String()).Uint32(system.KeyPID, j.info.Root.PID).
+	j.by.o.Log.Debug().Str(system.KeySession,
+		j.info.ID.String()).Uint32(system.KeyPID, j.info.Root.PID).
 		Str(system.KeyWhy, why).Msg("process in a container released")
 	j.forget()
 	return true

@@ -37,7 +37,10 @@ func (s *Steward) Keep(from tracer.SessionInfo, all []tracer.Identity, name stri
 		MaxLifetime: min(max(time.Until(until), time.Millisecond), maxLifetime),
 	}
 	why.From = from.ID
-	return s.handOver(spec, all, func(_ registry.View, x *registry.Session) { s.of(x.ID()).kept = &why })
+	return s.handOver(spec, all, func(_ registry.View,
+		x *registry.Session) {
+		s.of(x.ID()).kept = &why
+	})
 }
 
 // handOver opens a session over members of another one. A spec without a name gets that

@@ -149,7 +149,8 @@ func (k *Keeper) former(id tracer.Identity, live bool, c access.Caller) (info tr
 // byRule is check for a member. If no rule matches, the refusal names the missing rule.
 func (k *Keeper) byRule(req *api.KeepRequest, c access.Caller) (*handover, error) {
 	if len(req.Refs) != 1 || req.Refs[0].StartNS == 0 {
-		return nil, api.NewError(api.CodeBadRequest, "invalid refs: a member names one process, as PID@START_NS", "")
+		return nil, api.NewError(api.CodeBadRequest,
+			"invalid refs: a member names one process, as PID@START_NS", "")
 	}
 	id, live, err := k.Find.Identity(req.Refs[0].String(), c)
 	if err != nil {
@@ -218,7 +219,8 @@ func (k *Keeper) handOver(h *handover, c access.Caller) (tracer.SessionID, error
 	for _, id := range h.processes {
 		why := fmt.Sprintf("from session %v, until %s: %s", h.from.ID,
 			h.until.UTC().Format(time.RFC3339), h.why.Reason)
-		k.Access.DoneTo(c, access.Keep, why, info.ID.String(), api.Ref{PID: int(id.PID), StartNS: api.U64(id.Start)})
+		k.Access.DoneTo(c, access.Keep, why, info.ID.String(),
+			api.Ref{PID: int(id.PID), StartNS: api.U64(id.Start)})
 	}
 	return info.ID, nil
 }

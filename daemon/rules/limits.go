@@ -6,7 +6,6 @@ import (
 	"cmp"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -25,24 +24,15 @@ func (r *Policy) limitsOf(info *tracer.SessionInfo) *policy.Limits {
 	return &p.Defaults.Limits
 }
 
-// Returns reports whether members of a session that leave its cgroup are put back.
-func (r *Policy) Returns(v registry.View, id tracer.SessionID) bool {
-	x := v.Session(id)
-	if x == nil {
-		return false
-	}
-	l := r.limitsOf(new(x.Info()))
-	return l != nil && l.Leave == "return"
-}
-
 // Limited adds the limits of the defaults to those that a caller asks for, if any; nil: none.
 func (r *Policy) Limited(l *api.Limits, uid uint32) *api.Limits {
 	given := apiLimits(r.limitsOf(&tracer.SessionInfo{UID: uid}))
 	if l == nil || given == nil {
 		return cmp.Or(l, given)
 	}
-	l.MemoryBytes, l.MemoryHighBytes = cmp.Or(l.MemoryBytes, given.MemoryBytes), cmp.Or(l.MemoryHighBytes, given.MemoryHighBytes)
-	l.CPUs, l.Tasks, l.IOWeight = cmp.Or(l.CPUs, given.CPUs), cmp.Or(l.Tasks, given.Tasks), cmp.Or(l.IOWeight, given.IOWeight)
+	l.MemoryBytes, l.MemoryHighBytes = cmp.Or(l.MemoryBytes,
+		given.MemoryBytes), cmp.Or(l.MemoryHighBytes, given.MemoryHighBytes)
+	l.CPUs, l.Tasks = cmp.Or(l.CPUs, given.CPUs), cmp.Or(l.Tasks, given.Tasks)
 	return l
 }
 
@@ -51,8 +41,9 @@ func apiLimits(l *policy.Limits) *api.Limits {
 	if l == nil {
 		return nil
 	}
-	a := &api.Limits{MemoryBytes: int64(l.Memory), MemoryHighBytes: int64(l.MemoryHigh), CPUs: float64(l.CPUs) / 1000,
-		Tasks: l.MaxTasks, IOWeight: l.IOWeight, IfPossible: true}
+	a := &api.Limits{MemoryBytes: int64(l.Memory), MemoryHighBytes: int64(l.MemoryHigh),
+		CPUs:  float64(l.CPUs) / 1000,
+		Tasks: l.MaxTasks, IfPossible: true}
 	if !a.Any() {
 		return nil
 	}
@@ -67,7 +58,8 @@ func (s *Steward) limit(info tracer.SessionInfo) {
 	}
 	go s.o.Registry.Guard(func() {
 		if err := s.o.Limit(info.ID, info.Root, l); err != nil {
-			s.o.Log.Error().Err(err).Str(system.KeySession, info.ID.String()).Msg("limits of the rule's session not set")
+			s.o.Log.Error().Err(err).Str(system.KeySession,
+				info.ID.String()).Msg("limits of the rule's session not set")
 		}
 	})
 }

@@ -208,7 +208,8 @@ func (r *Policy) Document() api.Policy {
 		Breaker: r.BreakerState(), Refused: refused, NeedsRestart: p.RestartNeeded(r.started),
 	}
 	for _, v := range p.Values() {
-		d.Items = append(d.Items, api.PolicyValue{Kind: "policy_value", Key: v.Key, Value: v.Value, Origin: v.Origin})
+		d.Items = append(d.Items, api.PolicyValue{Kind: "policy_value",
+			Key: v.Key, Value: v.Value, Origin: v.Origin})
 	}
 	return d
 }

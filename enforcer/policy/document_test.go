@@ -49,7 +49,7 @@ var samples = map[string]sample{
 	"agents[].signals":       {"any", "none"},
 	"agents[].spare":         {"none", "agent"},
 	"agents[].on_root_exit":  {"report", "keep"},
-	"agents[].limits":        {"{cpus: 2.5, leave: return}", "2 CPUs"},
+	"agents[].limits":        {"{cpus: 2.5}", "2 CPUs"},
 
 	"containers[].name":            {"sandboxes", "all sandboxes"},
 	"containers[].match.runtime":   {"docker", "podman"},
@@ -104,8 +104,6 @@ var samples = map[string]sample{
 	"limits.memory_high": {"6GiB", "1KiB"},
 	"limits.cpus":        {"2.5", "0.001"},
 	"limits.max_tasks":   {"500", "-1"},
-	"limits.io_weight":   {"50", "10001"},
-	"limits.leave":       {"return", "kill"},
 
 	"match.comm":   {"[claude, codex]", "a-name-of-16-byte"},
 	"match.exe":    {"/opt/**/bin/worker", "worker"},

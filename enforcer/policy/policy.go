@@ -50,17 +50,15 @@ type Defaults struct {
 	MaxRSS       Size     `key:"max_rss" least:"1MiB" max:"1PiB" doc:"the sum of the members' RSS; 0: no limit"`
 	Idle         Duration `key:"idle" least:"1s" max:"87600h" doc:"end a session after this long with no new member and less CPU time than idle_cpu; 0: never"`
 	IdleCPU      Duration `key:"idle_cpu" max:"24h" doc:"how much CPU time an idle session may use"`
-	Limits       Limits   `key:"limits" doc:"what the kernel holds a session's members to, by a cgroup of its own; in observe nothing"`
+	Limits       Limits   `key:"limits" doc:"held by the kernel, by a cgroup; in observe none"`
 }
 
 // Limits are held by the kernel, for all members of a session together. 0: no limit.
 type Limits struct {
-	Memory     Size   `key:"memory" least:"1MiB" max:"1PiB" doc:"with page cache; above it the kernel ends the largest process"`
-	MemoryHigh Size   `key:"memory_high" least:"1MiB" max:"1PiB" doc:"above it members are slowed down"`
-	CPUs       CPUs   `key:"cpus" least:"0.01" max:"4096" doc:"CPU time per second"`
-	MaxTasks   int    `key:"max_tasks" max:"4194304" doc:"threads and processes; above it forks fail"`
-	IOWeight   int    `key:"io_weight" max:"10000" doc:"share of block devices; others have 100"`
-	Leave      string `key:"leave" one:"record|return" doc:"what happens to a member that leaves the cgroup"`
+	Memory     Size `key:"memory" least:"1MiB" max:"1PiB" doc:"above it the kernel ends the largest process"`
+	MemoryHigh Size `key:"memory_high" least:"1MiB" max:"1PiB" doc:"above it members are slowed down"`
+	CPUs       CPUs `key:"cpus" least:"0.01" max:"4096" doc:"CPU time per second"`
+	MaxTasks   int  `key:"max_tasks" max:"4194304" doc:"threads and processes; above it forks fail"`
 }
 
 // Brokers says how work that other daemons do is attributed.
@@ -114,7 +112,6 @@ func Default() *Policy {
 		Defaults: Defaults{
 			Grace:   Duration(5 * time.Second),
 			IdleCPU: Duration(time.Second),
-			Limits:  Limits{Leave: "record"},
 		},
 		Protect: builtInProtection(),
 		Brokers: Brokers{Adopt: []string{"env", "unit", "container", "socket",

@@ -106,7 +106,10 @@ func (r *runner) insisted(ctx context.Context, l *link, terms int) {
 }
 
 func (r *runner) end(ctx context.Context, l *link, now bool) error {
-	_, err := ask(ctx, l, func(c api.Client) (*api.Report, error) { return c.End(ctx, r.session.ID, api.EndRequest{Now: now}) })
+	_, err := ask(ctx, l, func(c api.Client) (*api.Report, error) {
+		return c.End(ctx,
+			r.session.ID, api.EndRequest{Now: now})
+	})
 	return err
 }
 
@@ -132,7 +135,10 @@ func (r *runner) stay(ctx context.Context, l *link, root int) *api.Report {
 	if rep.Verdict != "" {
 		return rep
 	}
-	tree, err := ask(ctx, l, func(c api.Client) (*api.Tree, error) { return c.Tree(ctx, r.session.ID, "ancestors") })
+	tree, err := ask(ctx, l, func(c api.Client) (*api.Tree,
+		error) {
+		return c.Tree(ctx, r.session.ID, "ancestors")
+	})
 	if err != nil {
 		return r.unknown(err)
 	}

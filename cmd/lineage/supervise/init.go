@@ -68,7 +68,8 @@ func (r *runner) alone(inherited ignores, sigs *caught) (int, error) {
 	j := newJob(child.pid, r.tty, r.handsOver(inherited), sigs)
 	if sig := calledOff(sigs); sig != 0 {
 		child.abort()
-		return 0, &failure{exitSignal + int(sig), fmt.Errorf("%s: %v before %s ran", r.verb, sig, r.command())}
+		return 0, &failure{exitSignal + int(sig),
+			fmt.Errorf("%s: %v before %s ran", r.verb, sig, r.command())}
 	}
 	status, err := r.serve(j, child, shim.Order{Ignored: uint64(inherited), Blocked: urgent.Blocked})
 	if err != nil {
@@ -129,7 +130,8 @@ func (r *runner) family() (family, error) {
 			r.verb, list[0].PID, display.Text(list[0].Comm))
 	}
 	if !r.Quiet {
-		r.say("init: not PID 1, so a subreaper: what descends from %s is ended; %s", r.command(), unknownToSubreaper)
+		r.say("init: not PID 1, so a subreaper: what descends from %s is ended; %s",
+			r.command(), unknownToSubreaper)
 	}
 	return descendants{}, nil
 }

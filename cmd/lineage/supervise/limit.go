@@ -27,7 +27,8 @@ func (s *Seconds) Set(text string) error {
 		end = "p0" // Go wants an exponent
 	}
 	for suffix, of := range map[string]float64{"s": 1, "m": 60, "h": 60 * 60, "d": 24 * 60 * 60} {
-		if before, ok := strings.CutSuffix(text, suffix); ok && (suffix != "d" || end == "") { // in 0x1d it is a digit
+		if before, ok := strings.CutSuffix(text, suffix); ok &&
+			(suffix != "d" || end == "") { // in 0x1d it is a digit
 			number, unit = before, of
 		}
 	}

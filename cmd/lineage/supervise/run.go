@@ -46,14 +46,13 @@ type Options struct {
 	OnExit    string         // OnExitEnd (also "") or OnExitReport
 	Leaks     LeakCheck      // not with OnExitReport
 	Limits    Limits
-	Cgroup    *api.Limits // what the kernel holds the session to; nil: nothing
-	Report    string      // file for the receipt as JSON; "": none
-	Confine   bool        // the session's signals do not reach other processes
-	Spare     string      // root: no other member may kill or stop the root
-	Subreaper bool        // orphans of the session become ours, not PID 1's
-	Quiet     bool        // print nothing about leftovers that were ended
-	User      string      // that the command runs as; "": the caller
-	Args      []string    // the command
+	Report    string   // file for the receipt as JSON; "": none
+	Confine   bool     // the session's signals do not reach other processes
+	Spare     string   // root: no other member may kill or stop the root
+	Subreaper bool     // orphans of the session become ours, not PID 1's
+	Quiet     bool     // print nothing about leftovers that were ended
+	User      string   // that the command runs as; "": the caller
+	Args      []string // the command
 
 	Stdin, Stdout, Stderr *os.File // the command's; nil: closed. Ours: Stderr
 	Env                   []string
@@ -70,11 +69,12 @@ type Options struct {
 	verb string // run or init, for messages
 }
 
-// Limits end a session; 0: none.
+// Limits end a session, but for Cgroup; 0: none.
 type Limits struct {
 	MaxLifetime, Idle time.Duration
 	MaxProcesses      int
-	MaxRSS            int64 // bytes
+	MaxRSS            int64       // bytes
+	Cgroup            *api.Limits // what the kernel holds it to instead; nil: nothing
 }
 
 // failure is an error that decides Run's exit code.
@@ -308,7 +308,7 @@ func unlessEnded[T any](
 
 func (r *runner) request(pid int) api.NewSession {
 	req := api.NewSession{
-		Root: api.Ref{PID: pid}, Name: r.Name, Exclusive: r.Exclusive, Limits: r.Cgroup,
+		Root: api.Ref{PID: pid}, Name: r.Name, Exclusive: r.Exclusive, Limits: r.Limits.Cgroup,
 		OnRootExit: r.OnExit, Spare: r.Spare,
 		MaxLifetimeMS: r.Limits.MaxLifetime.Milliseconds(), IdleMS: r.Limits.Idle.Milliseconds(),
 		MaxProcesses: r.Limits.MaxProcesses, MaxRSSBytes: r.Limits.MaxRSS, TimeoutMS: r.timed.ms(),

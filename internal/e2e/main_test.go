@@ -22,6 +22,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "lngtest-kill" {
 		os.Exit(killNamed(os.Args[2]))
 	}
+	if len(os.Args) > 1 && os.Args[1] == "lngtest-spin" {
+		os.Exit(spin())
+	}
 	if len(os.Args) > 3 && os.Args[1] == "lngtest-requests" {
 		os.Exit(sendRequests(os.Args[2], os.Args[3]))
 	}

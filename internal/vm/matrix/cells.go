@@ -74,8 +74,8 @@ var (
 	daemon    = suite{dir: "daemon", only: "^TestReal", timeout: 30 * time.Minute}
 	holdings  = suite{dir: "daemon/holdings", only: "^TestReal", timeout: 20 * time.Minute}
 	selfcheck = suite{dir: "daemon/status", part: "selfcheck", only: "Real$", timeout: 20 * time.Minute}
-	// What an end means while the daemon is dead; and an agent that its own tool calls kill.
-	e2e = suite{dir: "internal/e2e", only: "^(TestEndsWithoutDaemon|TestSpare)$", timeout: time.Hour}
+	// What an end means while the daemon is dead; an agent that its own tool calls kill; and limits of the kernel.
+	e2e = suite{dir: "internal/e2e", only: "^(TestEndsWithoutDaemon|TestSpare|TestLimits)$", timeout: time.Hour}
 	// Every row, at the kernel's own level, with a requested end.
 	escapes = suite{dir: "internal/e2e/escapes", only: "^TestEscapes$///^root_alive$", timeout: 2 * time.Hour, env: []string{"LNGTEST_ROUNDS=1"}}
 	// Commands that are put into containers.

@@ -283,7 +283,7 @@ func (g *Groups) sampled(v registry.View, _ *registry.Look) (after func()) {
 
 // describe adds limits and account to a session's document.
 func (g *Groups) describe(v registry.View, s *registry.Session, d *document.Session) {
-	d.Group.Limits, d.Group.Account = g.documents(v, s)
+	d.Used.Limits, d.Used.Account = g.documents(v, s)
 }
 
 func (g *Groups) documents(v registry.View, s *registry.Session) (l *api.Limits, a *api.Account) {

@@ -27,7 +27,6 @@ type Session struct {
 
 	Joined  int // members that ran when they were entered, without the root
 	Used    Used
-	Group   Group
 	Zombies int
 	Ports   []int
 
@@ -45,12 +44,6 @@ type Continued struct {
 	By      *lineage.Signal // the last SIGCONT of another process; nil: not known
 }
 
-// Group is the cgroup of a session; its fields are nil if there is none.
-type Group struct {
-	Limits  *api.Limits
-	Account *api.Account
-}
-
 // Applied is what the policy does with a session.
 type Applied struct {
 	Mode     string
@@ -60,8 +53,10 @@ type Applied struct {
 
 // Used is how a session is used.
 type Used struct {
-	CPU time.Duration
-	RSS uint64
+	Limits  *api.Limits  // nil: it has no cgroup with limits
+	Account *api.Account // nil: it has no cgroup
+	CPU     time.Duration
+	RSS     uint64
 	// Idle is the least of what the features know: for how long no member, those of nested sessions
 	// included, did anything that they notice. 0: one does something, or that is not known.
 	Idle  time.Duration
@@ -87,7 +82,7 @@ func (e Encoder) Session(s *Session, r Reader) api.Session {
 		GraceSeconds: info.Grace.Seconds(), Level: s.Level, Mode: s.Policy.Mode,
 		Evidence: tracer.EvidenceRoot.String(), Degraded: s.Degraded,
 		Delegated: e.Delegated(&s.Work, r), Shared: s.Shared, Signals: s.Policy.Signals,
-		Limits: s.Group.Limits, Account: s.Group.Account,
+		Limits: s.Used.Limits, Account: s.Used.Account,
 	}
 	switch info.Rule {
 	case policy.AgentRule:

@@ -62,8 +62,7 @@ func (a *app) runCommand(run func(context.Context, supervise.Options) int, conne
 		Long:  runHelp,
 		Example: `  sudo lineage run -- make -j8
   sudo lineage run --name agent --user dev -- claude
-  sudo lineage run --max-lifetime 30m --max-rss 8GiB -- ./ci.sh
-  sudo lineage run --memory 8GiB --cpus 2.5 --max-tasks 500 -- claude
+  sudo lineage run --max-lifetime 30m --memory 8GiB --cpus 2.5 -- ./ci.sh
   sudo lineage run --report receipt.json -q -- npm test`,
 	}
 	take := a.wrapsCommand(cmd, &o, "the policy's, 5s")

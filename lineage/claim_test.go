@@ -17,10 +17,11 @@ func TestClaim(t *testing.T) {
 	claimed := func(pid uint32, c *Claim) Event { return Event{Type: Claimed, ID: id(pid), Claim: c} }
 	child := fork(30, 20, 300)
 	child.Claim = calls
-	events := []Event{root(20, 10, 1, 200), child, claimed(30, whole), fork(40, 30, 400), fork(50, 40, 500), claimed(50, inner), fork(60, 50, 600), fork(25, 20, 250)}
+	events := []Event{root(20, 10, 1, 200), child, claimed(30, whole), fork(40, 30, 400), fork(50, 40, 500), claimed(50, inner), fork(60, 50, 600)}
 	want := map[uint32]*Claim{20: nil, 25: nil, 30: whole, 40: whole, 50: inner, 60: inner}
 	n := 0
 	permute(events, func(order []Event) {
+		order = slices.Insert(slices.Clone(order), n%(len(order)+1), fork(25, 20, 250)) // all orders of eight take eight times as long
 		n++
 		g := graph(order...)
 		for pid, c := range want {
@@ -29,7 +30,7 @@ func TestClaim(t *testing.T) {
 			}
 		}
 	})
-	require.Equal(t, n, 40320)
+	require.Equal(t, n, 5040)
 }
 
 // A claim outlives the daemon with its process, and the end of a call with the claim.

@@ -138,24 +138,31 @@ func TestWatchRefused(t *testing.T) {
 	daemontest.New(t).Do("user", "GET", "/v1/watch?rate=1", nil).Refused(api.CodeBadRequest)
 }
 
-// TestSlowWatcherIsDropped: it delays no other watcher.
+// TestSlowWatcherIsDropped: and before, it delays no other watcher, of which nothing is demanded in a second.
 func TestSlowWatcherIsDropped(t *testing.T) {
-	w := daemontest.New(t, func(w *daemontest.Daemon) { w.Host.Limits.Stall = require.Slowed(time.Second) })
-	w.Session("user", 100, api.NewSession{})
-	for pid := uint32(1000); pid < 3000; pid++ {
-		w.K.Fork(100, pid, "lngtest-x")
-		w.K.Exec(pid, "/bin/x", strings.Repeat("long\x00", 100))
-	}
-	w.K.AllRead()
-	nc, err := w.Dial("user")
-	require.NoError(t, err)
-	defer nc.Close()
-	fmt.Fprintf(nc, "GET /v1/watch HTTP/1.1\r\nHost: lineage\r\n\r\n")
-	w.Until(func() bool { return w.Status().Counters["readers_dropped"] == 1 })
-	l := watch(w, "user", "")
-	l.until("all of it", func(p *apitest.Picture) bool { return len(p.Processes) == 2001 })
-	if d := daemontest.Get[api.Status](w, "root", "/v1/status"); d.Counters["readers_dropped"] != 1 {
-		t.Errorf("%v", d.Counters)
+	for _, stall := range []time.Duration{time.Second, time.Hour} {
+		w := daemontest.New(t, func(w *daemontest.Daemon) { w.Host.Limits.Stall = stall })
+		w.Session("user", 100, api.NewSession{})
+		for pid := uint32(1000); pid < 3000; pid++ {
+			w.K.Fork(100, pid, "lngtest-x")
+			w.K.Exec(pid, "/bin/x", strings.Repeat("long\x00", 100))
+		}
+		w.K.AllRead()
+		nc, err := w.Dial("user")
+		require.NoError(t, err)
+		defer nc.Close()
+		fmt.Fprintf(nc, "GET /v1/watch HTTP/1.1\r\nHost: lineage\r\n\r\n")
+		_, err = nc.Read(make([]byte, 1))
+		require.NoError(t, err)
+		if stall == time.Second {
+			w.Until(func() bool { return w.Status().Counters["readers_dropped"] == 1 })
+			continue
+		}
+		l := watch(w, "user", "")
+		l.until("all of it", func(p *apitest.Picture) bool { return len(p.Processes) == 2001 })
+		if d := daemontest.Get[api.Status](w, "root", "/v1/status"); d.Counters["readers_dropped"] != 0 {
+			t.Errorf("%v", d.Counters)
+		}
 	}
 }
 

@@ -41,8 +41,8 @@ func StepNotes(e *api.Edge, name func(api.Ref) string, clock func(*time.Time) st
 	if e.Creator == nil && e.Kind != "root" {
 		note("its creator is older than the tracing")
 	}
-	if s, weak := sourced(e.Evidence), e.Evidence.Confidence == "weak"; s != "fork" &&
-		s != "root" || weak {
+	s, weak := sourced(e.Evidence), e.Evidence.Confidence == "weak"
+	if s != "fork" && s != "root" || weak {
 		note("evidence %s, %s", Text(cmp.Or(s, "none")), Text(cmp.Or(e.Evidence.Confidence, "strong")))
 	}
 	for _, r := range e.Reparented {

@@ -1,6 +1,7 @@
 package display
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -9,12 +10,7 @@ import (
 
 // Account says on one line what a session has used, and of what; "": it has no cgroup of its own.
 func Account(l *api.Limits, a *api.Account) string {
-	if l == nil {
-		l = new(api.Limits)
-	}
-	if a == nil {
-		a = new(api.Account)
-	}
+	l, a = cmp.Or(l, new(api.Limits)), cmp.Or(a, new(api.Account))
 	var parts []string
 	say := func(when bool, format string, args ...any) {
 		if when {

@@ -21,8 +21,7 @@ func Check(l *api.Limits) error {
 	bad := func(name string, v any, must string) error {
 		return fmt.Errorf("invalid limits.%s %v: must be %s", name, v, must)
 	}
-	for name, n := range map[string]int64{"memory_bytes": l.MemoryBytes,
-		"memory_high_bytes": l.MemoryHighBytes} {
+	for name, n := range map[string]int64{"memory_bytes": l.MemoryBytes, "memory_high_bytes": l.MemoryHighBytes} {
 		if n != 0 && (n < 1<<20 || n > api.MaxLimit) {
 			return bad(name, n, "1048576 (1MiB) or more")
 		}
@@ -122,8 +121,10 @@ type reading struct {
 
 func (g *Groups) read(path string, members []int) (r reading) {
 	r.account, r.current = accountOf(g.mount, path)
-	in := inside(g.mount, path)
-	r.outside = slices.DeleteFunc(members, func(pid int) bool { return in[pid] })
+	if len(members) > 0 {
+		in := inside(g.mount, path)
+		r.outside = slices.DeleteFunc(members, func(pid int) bool { return in[pid] })
+	}
 	return r
 }
 

@@ -40,16 +40,15 @@ const period = 100 * time.Millisecond
 // knobs are the limits, by the file that has each.
 var knobs = []struct {
 	controller, file string
-	none             string                   // what to write for no limit
-	of               func(*api.Limits) string // what to write; "": no limit
+	of               func(*api.Limits) string // what to write; "": no limit, which is max
 	clear            func(*api.Limits)
 }{
-	{"memory", "memory.max", "max", func(l *api.Limits) string { return positive(l.MemoryBytes) },
+	{"memory", "memory.max", func(l *api.Limits) string { return positive(l.MemoryBytes) },
 		func(l *api.Limits) { l.MemoryBytes = 0 }},
-	{"memory", "memory.high", "max", func(l *api.Limits) string { return positive(l.MemoryHighBytes) },
+	{"memory", "memory.high", func(l *api.Limits) string { return positive(l.MemoryHighBytes) },
 		func(l *api.Limits) { l.MemoryHighBytes = 0 }},
-	{"cpu", "cpu.max", "max", quota, func(l *api.Limits) { l.CPUs = 0 }},
-	{"pids", "pids.max", "max", func(l *api.Limits) string { return positive(int64(l.Tasks)) },
+	{"cpu", "cpu.max", quota, func(l *api.Limits) { l.CPUs = 0 }},
+	{"pids", "pids.max", func(l *api.Limits) string { return positive(int64(l.Tasks)) },
 		func(l *api.Limits) { l.Tasks = 0 }},
 }
 
@@ -64,8 +63,8 @@ func quota(l *api.Limits) string {
 	if l.CPUs <= 0 {
 		return ""
 	}
-	us := max(int64(l.CPUs*float64(period.Microseconds())),
-		time.Millisecond.Microseconds()) // the kernel takes no less
+	// The kernel takes no less than 1 ms.
+	us := max(int64(l.CPUs*float64(period.Microseconds())), time.Millisecond.Microseconds())
 	return fmt.Sprintf("%d %d", us, period.Microseconds())
 }
 
@@ -79,13 +78,11 @@ func (b *bare) Make(root tracer.Identity, l *api.Limits) (group string, err erro
 		return "", err
 	}
 	group = filepath.Join(parent, nameOf(root))
-	b.step()
 	err = b.mkdir(group)
 	if err == nil {
 		err = b.Set(group, l)
 	}
 	if err == nil {
-		b.step()
 		err = b.mkdir(filepath.Join(group, members))
 	}
 	if err == nil {
@@ -99,6 +96,7 @@ func (b *bare) Make(root tracer.Identity, l *api.Limits) (group string, err erro
 
 // mkdir makes a directory. The kernel gives that of the mount the mode 0555, and the daemon has no capability to pass that over.
 func (b *bare) mkdir(dir string) error {
+	b.step()
 	path := filepath.Join(b.mount, dir)
 	err := os.Mkdir(path, 0o755)
 	if errors.Is(err, fs.ErrPermission) && os.Chmod(filepath.Dir(path), 0o755) == nil {
@@ -110,11 +108,10 @@ func (b *bare) mkdir(dir string) error {
 // above returns the cgroup in which the group of a root belongs. Each one up to the mount belongs to root: whoever owns a
 // cgroup may undo what is below it.
 func (b *bare) above(root tracer.Identity) (string, error) {
-	st, err := b.proc.Stat(root.PID)
-	if err != nil || st.Start != root.Start/uint64(procfs.Tick) {
-		return "", fmt.Errorf("process %d has exited", root.PID)
+	path, err := cgroupOf(b.proc, root)
+	if err != nil {
+		return "", err
 	}
-	path := b.proc.Cgroup(root.PID)
 	if path == "" || strings.Contains(path, "/..") {
 		return "", fmt.Errorf("the cgroup of pid %d is not below %s", root.PID, b.mount)
 	}
@@ -127,8 +124,18 @@ func (b *bare) above(root tracer.Identity) (string, error) {
 	}
 	for dir := range upTo(path) {
 		if !owned(b.mount, dir) {
-			return "", fmt.Errorf("the cgroup %s of pid %d is not only root's: it is not used for limits", dir, root.PID)
+			return "", fmt.Errorf("the cgroup %s of pid %d is not only root's: it is not used for limits",
+				dir, root.PID)
 		}
+	}
+	return path, nil
+}
+
+// cgroupOf returns the cgroup that a process is in. Its PID may be another's by now.
+func cgroupOf(proc procfs.FS, p tracer.Identity) (string, error) {
+	path := proc.Cgroup(p.PID)
+	if st, err := proc.Stat(p.PID); err != nil || st.Start != p.Start/uint64(procfs.Tick) {
+		return "", fmt.Errorf("process %d has exited", p.PID)
 	}
 	return path, nil
 }
@@ -162,14 +169,27 @@ func (b *bare) allow(parent string, pid uint32, l *api.Limits) error {
 	if l.CPUs > 0 { // the controller costs all that is in the hierarchy something
 		why["cpu"] = b.handOut(parent, pid, "cpu")
 	}
+	return possible(l, func(c string) error { return why[c] })
+}
+
+// possible fails if there is an error for the controller that a limit needs, or takes the limit out of l if that is asked for.
+func possible(l *api.Limits, lacks func(string) error) error {
 	for _, k := range knobs {
-		switch err := why[k.controller]; {
+		switch err := lacks(k.controller); {
 		case k.of(l) == "" || err == nil:
 		case !l.IfPossible:
 			return err
 		default:
 			unset(l, k.clear, err)
 		}
+	}
+	return nil
+}
+
+// onHost fails if the host has no such controller.
+func onHost(mount, controller string) error {
+	if !slices.Contains(strings.Fields(value(mount, "/", "cgroup.controllers")), controller) {
+		return fmt.Errorf("this host's cgroup v2 has no %s controller", controller)
 	}
 	return nil
 }
@@ -183,20 +203,20 @@ func unset(l *api.Limits, clear func(*api.Limits), why error) {
 
 // handOut has a controller handed out to the children of a cgroup, by all up to the mount.
 func (b *bare) handOut(parent string, pid uint32, controller string) error {
-	if !slices.Contains(strings.Fields(b.value("/", "cgroup.controllers")), controller) {
-		return fmt.Errorf("this host's cgroup v2 has no %s controller", controller)
+	if err := onHost(b.mount, controller); err != nil {
+		return err
 	}
 	for dir := range upTo(parent) {
-		if slices.Contains(strings.Fields(b.value(dir, "cgroup.subtree_control")), controller) {
+		if slices.Contains(strings.Fields(value(b.mount, dir, "cgroup.subtree_control")), controller) {
 			continue
 		}
 		b.step()
-		switch err := b.write(dir, "cgroup.subtree_control", "+"+controller); {
-		case errors.Is(err, unix.EBUSY), errors.Is(err, unix.ENOENT): // it has processes, or has not got it
-			return fmt.Errorf("the cgroup %s of pid %d hands out no %s controller", dir, pid, controller)
-		case err != nil:
-			return fmt.Errorf("the cgroup %s of pid %d hands out no %s controller: %w",
-				dir, pid, controller, err)
+		if err := b.write(dir, "cgroup.subtree_control", "+"+controller); err != nil {
+			none := fmt.Errorf("the cgroup %s of pid %d hands out no %s controller", dir, pid, controller)
+			if errors.Is(err, unix.EBUSY) || errors.Is(err, unix.ENOENT) { // it has processes, or has not got it
+				return none
+			}
+			return fmt.Errorf("%w: %w", none, err)
 		}
 	}
 	return nil
@@ -206,8 +226,8 @@ func (b *bare) handOut(parent string, pid uint32, controller string) error {
 func (b *bare) Move(group string, pids ...int) (err error) {
 	for _, pid := range pids {
 		b.step()
-		if failed := b.write(filepath.Join(group, members), "cgroup.procs",
-			strconv.Itoa(pid)); !errors.Is(failed, unix.ESRCH) {
+		failed := b.write(filepath.Join(group, members), "cgroup.procs", strconv.Itoa(pid))
+		if !errors.Is(failed, unix.ESRCH) {
 			err = errors.Join(err, failed)
 		}
 	}
@@ -219,7 +239,7 @@ func (b *bare) Set(group string, l *api.Limits) error {
 	for _, k := range knobs {
 		text := k.of(l)
 		b.step()
-		err := b.write(group, k.file, cmp.Or(text, k.none))
+		err := b.write(group, k.file, cmp.Or(text, "max"))
 		missing := errors.Is(err, fs.ErrNotExist)
 		switch {
 		case err == nil || missing && text == "":
@@ -246,11 +266,8 @@ func (b *bare) Remove(group string) error {
 }
 
 // value is the content of a file, "" if there is none.
-func (b *bare) value(dir, file string) string { return value(b.mount, dir, file) }
-
 func value(mount, dir, file string) string {
-	text, _ := os.ReadFile(filepath.Join(mount, dir,
-		file)) // without its controller it does not exist
+	text, _ := os.ReadFile(filepath.Join(mount, dir, file)) // without its controller it does not exist
 	return strings.TrimSpace(string(text))
 }
 

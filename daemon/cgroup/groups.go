@@ -38,6 +38,7 @@ type Groups struct {
 
 // group is the cgroup of a session. All belongs to the registry's goroutine.
 type group struct {
+	id             tracer.SessionID
 	path           string
 	limits         api.Limits
 	account        *api.Account // as last read, nil: not yet
@@ -57,7 +58,7 @@ func NewGroups(o Options) *Groups {
 	g := &Groups{o: o.Ground, ready: make(chan struct{}), wake: make(chan struct{}, 1),
 		of:    make(map[tracer.SessionID]*group),
 		found: make(map[tracer.Identity]string), over: make(map[string]bool)}
-	if g.none = errNone; o.Choose != nil {
+	if g.none = errors.New("this daemon makes no cgroups"); o.Choose != nil {
 		g.maker, g.mount, g.none = o.Choose()
 	}
 	if g.none != nil {
@@ -74,7 +75,8 @@ func NewGroups(o Options) *Groups {
 // Hooks are what the registry calls.
 func (g *Groups) Hooks() *registry.Hooks {
 	return &registry.Hooks{
-		Opened: g.opened, Sampled: g.sampled, Describe: g.describe, Concluding: g.concluding, Closed: g.closed, Forgotten: g.forgotten,
+		Opened: g.opened, Sampled: g.sampled, Describe: g.describe,
+		Concluding: g.concluding, Closed: g.closed, Forgotten: g.forgotten,
 	}
 }
 
@@ -120,7 +122,7 @@ func (g *Groups) leftBy(root tracer.Identity) string {
 
 // Bind gives a group to a session, in the registry's goroutine; moved: its root has run already.
 func (g *Groups) Bind(id tracer.SessionID, path string, l *api.Limits, moved bool) {
-	x := &group{path: path, moved: moved}
+	x := &group{id: id, path: path, moved: moved}
 	if path != "" {
 		x.limits = limitsOf(g.mount, path)
 	}
@@ -145,11 +147,11 @@ const rounds = 64
 // Gather makes the cgroups of a session whose members run already, and moves them there until a look at the kernel
 // finds none that is elsewhere. Members of nested sessions with limits stay where they are.
 func (g *Groups) Gather(id tracer.SessionID, root tracer.Identity, l *api.Limits) error {
-	path := ""
-	err := g.o.Registry.Update(func(registry.Tx) {
+	path, err := registry.Ask(g.o.Registry, func(registry.View) string {
 		if x := g.of[id]; x != nil {
-			path = x.path
+			return x.path
 		}
+		return ""
 	})
 	switch {
 	case err == nil && path != "":
@@ -255,26 +257,22 @@ func (g *Groups) opened(_ registry.View, s *registry.Session) {
 
 // sampled reads the accounts once a look.
 func (g *Groups) sampled(v registry.View, _ *registry.Look) (after func()) {
-	type due struct {
-		id      tracer.SessionID
-		members []int
-	}
-	read := make(map[*group]due)
+	due := make(map[*group][]int) // with the members
 	for id, x := range g.of {
 		if x.path != "" && !x.final && !x.reading {
-			read[x] = due{id, family(v, id)}
+			due[x] = family(v, id)
 		}
 	}
-	if len(read) == 0 {
+	if len(due) == 0 {
 		return nil
 	}
 	return func() {
-		for x, d := range read {
-			r := g.read(x.path, d.members)
+		for x, all := range due {
+			r := g.read(x.path, all)
 			g.o.Registry.Do(func(t registry.Tx) {
 				if !x.final {
 					x.take(r)
-					t.Changed(d.id)
+					t.Changed(x.id)
 				}
 			})
 		}
@@ -315,13 +313,12 @@ func (g *Groups) concluding(v registry.View, s *registry.Session, report *api.Re
 		return false
 	case !x.reading:
 		x.reading = true
-		id := s.ID()
 		go g.o.Registry.Guard(func() {
 			r := g.read(x.path, nil)
 			g.o.Registry.Do(func(t registry.Tx) {
 				x.take(r)
 				x.final = true
-				t.Conclude(id)
+				t.Conclude(x.id)
 			})
 		})
 	}
@@ -341,5 +338,3 @@ func (g *Groups) forgotten(v registry.View, s *registry.Session) {
 	}
 	delete(g.of, s.ID())
 }
-
-var errNone = errors.New("this daemon makes no cgroups")

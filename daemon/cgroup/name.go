@@ -10,7 +10,9 @@ import (
 )
 
 // nameOf is the name of the outer cgroup of a session. Systemd's slice has that of its parent before it: user-1000-NAME.slice.
-func nameOf(root tracer.Identity) string { return fmt.Sprintf("lineage_%d_%d", root.PID, root.Start) }
+func nameOf(root tracer.Identity) string {
+	return fmt.Sprintf("lineage_%d_%d", root.PID, root.Start)
+}
 
 // rootOf returns whose outer cgroup has this name, that of a directory. False: it is not one of lineage's.
 func rootOf(name string) (root tracer.Identity, ok bool) {

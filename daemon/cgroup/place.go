@@ -50,7 +50,8 @@ func (p *place) stem(name string) string {
 
 // free has what the files of a cgroup say if there is no limit.
 var free = map[string]string{
-	"memory.max": "max", "memory.high": "max", "memory.swap.max": "max", "cpu.max": "max", "io.max": "", "cpuset.cpus": "", "cpuset.mems": "", "cgroup.freeze": "0",
+	"memory.max": "max", "memory.high": "max", "memory.swap.max": "max", "cpu.max": "max",
+	"io.max": "", "cpuset.cpus": "", "cpuset.mems": "", "cgroup.freeze": "0",
 }
 
 // leave fails if a process of a unit would lose a limit on its way to another cgroup. It returns how many tasks it may have where
@@ -64,7 +65,8 @@ func leave(mount, unit, from, to string) (tasks uint64, err error) {
 		for file, none := range free {
 			now := value(mount, path, file)
 			if first, _, _ := strings.Cut(now, " "); now != "" && first != none {
-				return 0, fmt.Errorf("%s has a limit of its own that the session would leave (%s of %s is %q): set it on a slice", unit, file, path, now)
+				return 0, fmt.Errorf("%s has a limit of its own that the session would leave (%s of %s is %q): set it on a slice",
+					unit, file, path, now)
 			}
 		}
 		tasks = min(tasks, most(mount, path, "pids.max"))

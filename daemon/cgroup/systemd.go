@@ -124,9 +124,9 @@ func limits(l *api.Limits, tasks uint64) []dbus.Property {
 // Make makes a slice below the innermost one that the root is in, limits it, and starts the scope with the root.
 // It refuses what would take the root out of a limit of its unit.
 func (s *systemd) Make(root tracer.Identity, l *api.Limits) (group string, err error) {
-	cgroup := s.proc.Cgroup(root.PID)
-	if st, err := s.proc.Stat(root.PID); err != nil || st.Start != root.Start/uint64(procfs.Tick) {
-		return "", fmt.Errorf("process %d has exited", root.PID)
+	cgroup, err := cgroupOf(s.proc, root)
+	if err != nil {
+		return "", err
 	}
 	p, err := placeOf(cgroup)
 	if err != nil {
@@ -138,7 +138,8 @@ func (s *systemd) Make(root tracer.Identity, l *api.Limits) (group string, err e
 	stem := p.stem(nameOf(root))
 	slice := stem + ".slice"
 	if len(slice) > maxName {
-		return "", fmt.Errorf("%s is below too many sessions with limits: the name of its slice would be %d bytes long", p.slice, len(slice))
+		return "", fmt.Errorf("%s is below too many sessions with limits: the name of its slice would be %d bytes long",
+			p.slice, len(slice))
 	}
 	tasks, err := leave(s.mount, p.unit, cgroup, p.path)
 	if err != nil {
@@ -154,8 +155,8 @@ func (s *systemd) Make(root tracer.Identity, l *api.Limits) (group string, err e
 			return err
 		}
 		part := []string{p.unit}
-		if _, nested := rootOf(strings.TrimSuffix(p.unit,
-			".scope")); nested { // part of the outer one, that could not start again
+		// Not part of the outer session's scope, which could not start again.
+		if _, nested := rootOf(strings.TrimSuffix(p.unit, ".scope")); nested {
 			outer, err := c.GetUnitPropertyContext(ctx, p.unit, "PartOf")
 			if err != nil {
 				return err
@@ -184,24 +185,15 @@ func (s *systemd) Make(root tracer.Identity, l *api.Limits) (group string, err e
 
 // possible fails if the host cannot set a limit, or takes it out of l if that is asked for.
 func (s *systemd) possible(l *api.Limits) error {
-	has := strings.Fields(value(s.mount, "/", "cgroup.controllers"))
-	for _, k := range knobs {
-		if k.of(l) == "" || slices.Contains(has, k.controller) {
-			continue
-		}
-		why := fmt.Errorf("this host's cgroup v2 has no %s controller", k.controller)
-		if !l.IfPossible {
-			return why
-		}
-		unset(l, k.clear, why)
-	}
-	return nil
+	return possible(l, func(c string) error { return onHost(s.mount, c) })
 }
 
 // elsewhere are the properties of a unit that apply to what is in its cgroup, and how the API shows that there is none.
 var elsewhere = map[string]string{
-	"Delegate": "false", "DevicePolicy": "auto", "DeviceAllow": "[]", "IPAddressDeny": "[]", "IPIngressFilterPath": "[]", "IPEgressFilterPath": "[]",
-	"BPFProgram": "[]", "SocketBindDeny": "[]", "NFTSet": "[]", "RestrictNetworkInterfaces": "[false []]", "RestrictFileSystems": "[false []]",
+	"Delegate": "false", "DevicePolicy": "auto", "DeviceAllow": "[]",
+	"IPAddressDeny": "[]", "IPIngressFilterPath": "[]", "IPEgressFilterPath": "[]",
+	"BPFProgram": "[]", "SocketBindDeny": "[]", "NFTSet": "[]",
+	"RestrictNetworkInterfaces": "[false []]", "RestrictFileSystems": "[false []]",
 }
 
 // keeps fails if a process that leaves the unit would lose a restriction. A unit that manages cgroups itself, as those of
@@ -222,7 +214,8 @@ func keeps(ctx context.Context, c *dbus.Conn, unit string) error {
 			continue
 		}
 		if known && fmt.Sprint(value) != none {
-			return fmt.Errorf("%s has %s=%v, which the session would leave: set limits on the unit", unit, name, value)
+			return fmt.Errorf("%s has %s=%v, which the session would leave: set limits on the unit",
+				unit, name, value)
 		}
 	}
 	return nil
@@ -254,9 +247,9 @@ func hold(ctx context.Context, c *dbus.Conn, slice, name string) error {
 func enter(ctx context.Context, c *dbus.Conn, stem string, tasks uint64, partOf []string, pids ...uint32) error {
 	unit := stem + ".scope"
 	props := []dbus.Property{
-		dbus.PropDescription("A session of lineage"), dbus.PropSlice(stem + ".slice"), property("PIDs",
-			pids), property("PartOf", partOf),
-		property("TasksMax", tasks), property("CollectMode", "inactive-or-failed"),
+		dbus.PropDescription("A session of lineage"), dbus.PropSlice(stem + ".slice"),
+		property("PIDs", pids), property("PartOf", partOf), property("TasksMax", tasks),
+		property("CollectMode", "inactive-or-failed"),
 		property("DelegateControllers", []string{}), // only a unit that delegates takes further processes
 	}
 	return done(ctx, unit, func(over chan<- string) (int, error) {
@@ -267,8 +260,8 @@ func enter(ctx context.Context, c *dbus.Conn, stem string, tasks uint64, partOf 
 // inForce fails if the kernel has not got a limit.
 func (s *systemd) inForce(group string, l *api.Limits) error {
 	for _, k := range knobs {
-		if now := value(s.mount, group, k.file); k.of(l) != "" &&
-			(now == "" || strings.HasPrefix(now, "max")) {
+		now := value(s.mount, group, k.file)
+		if k.of(l) != "" && (now == "" || strings.HasPrefix(now, "max")) {
 			return fmt.Errorf("%s has not got the limit: its %s is %q", filepath.Base(group), k.file, now)
 		}
 	}
@@ -294,8 +287,8 @@ func (s *systemd) tasks(group, scope string) uint64 {
 func (s *systemd) Move(group string, pids ...int) error {
 	return s.ask(func(ctx context.Context, c *dbus.Conn) (err error) {
 		for _, pid := range pids {
-			if failed := s.move(ctx, c, group, uint32(pid)); failed != nil &&
-				s.proc.Cgroup(uint32(pid)) != "" {
+			failed := s.move(ctx, c, group, uint32(pid))
+			if failed != nil && s.proc.Cgroup(uint32(pid)) != "" {
 				err = errors.Join(err, failed)
 			}
 		}
@@ -336,8 +329,8 @@ func (s *systemd) Set(group string, l *api.Limits) error {
 	_, slice, scope := units(group)
 	props := limits(l, s.tasks(group, scope))
 	if l.CPUs == 0 && !strings.HasPrefix(value(s.mount, group, "cpu.max"), "max") {
-		props = append(props, property("CPUWeight",
-			uint64(100))) // else systemd no longer needs the controller, and leaves cpu.max as it is
+		// Else systemd no longer needs the controller, and leaves cpu.max as it is.
+		props = append(props, property("CPUWeight", uint64(100)))
 	}
 	return s.ask(func(ctx context.Context, c *dbus.Conn) error {
 		if err := c.SetUnitPropertiesContext(ctx, slice, true, props...); err != nil {
@@ -354,15 +347,12 @@ func (s *systemd) Remove(group string) error {
 		return fmt.Errorf("a process is in %s", slice)
 	}
 	below, _ := os.ReadDir(filepath.Join(s.mount, group)) // gone: nothing is below it
-	if i := slices.IndexFunc(below, func(d os.DirEntry) bool {
-		return d.IsDir() &&
-			d.Name() != scope
-	}); i >= 0 {
+	other := func(d os.DirEntry) bool { return d.IsDir() && d.Name() != scope }
+	if i := slices.IndexFunc(below, other); i >= 0 {
 		return fmt.Errorf("%s is in %s", below[i].Name(), slice)
 	}
 	return s.ask(func(ctx context.Context, c *dbus.Conn) error {
-		err := done(ctx, slice, func(over chan<- string) (int,
-			error) {
+		err := done(ctx, slice, func(over chan<- string) (int, error) {
 			return c.StopUnitContext(ctx, slice, "replace", over)
 		})
 		if is(err, "NoSuchUnit") {

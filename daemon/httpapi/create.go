@@ -47,8 +47,8 @@ func (h *acting) postSession(w http.ResponseWriter, r *http.Request, c access.Ca
 		return err
 	}
 	group := ""
-	if req.Limits = h.Rules.Limited(req.Limits,
-		spec.UID); req.Limits != nil { // the root waits: its first instruction is in the group already
+	req.Limits = h.Rules.Limited(req.Limits, spec.UID)
+	if req.Limits != nil { // the root waits: its first instruction is in the group already
 		if group, err = h.Groups.Make(spec.Root, req.Limits); err != nil {
 			return err
 		}
@@ -91,10 +91,8 @@ func (h *acting) exclusively(ctx context.Context, c access.Caller, spec *tracer.
 	if how == "" {
 		return create()
 	}
-	place, err := registry.Change(h.Registry, func(t registry.Tx) (*registry.Place,
-		error) {
-		return t.Queue(spec)
-	})
+	place, err := registry.Change(h.Registry,
+		func(t registry.Tx) (*registry.Place, error) { return t.Queue(spec) })
 	if err != nil {
 		return d, err
 	}
@@ -143,8 +141,6 @@ func (h *acting) spec(req *api.NewSession, c access.Caller) (spec tracer.Session
 	case !slices.Contains(api.Exclusive, cmp.Or(req.Exclusive, api.ExclusiveFail)):
 		return bad("invalid exclusive %q: must be one of %s", req.Exclusive,
 			strings.Join(api.Exclusive, ", "))
-	case req.Limits != nil && cgroup.Check(req.Limits) != nil:
-		return bad("%v", cgroup.Check(req.Limits))
 	case req.MaxProcesses < 0 || req.MaxProcesses > 1<<22:
 		return bad("invalid max_processes %d: must be 0 to 4194304", req.MaxProcesses)
 	}
@@ -152,6 +148,11 @@ func (h *acting) spec(req *api.NewSession, c access.Caller) (spec tracer.Session
 		"max_rss_bytes": req.MaxRSSBytes, "idle_ms": req.IdleMS, "timeout_ms": req.TimeoutMS} {
 		if v < 0 || v > api.MaxLimit {
 			return bad("invalid %s %d: must be 0 to %d", name, v, int64(api.MaxLimit))
+		}
+	}
+	if req.Limits != nil {
+		if err := cgroup.Check(req.Limits); err != nil {
+			return bad("%v", err)
 		}
 	}
 	if req.GraceMS != nil {

@@ -57,8 +57,8 @@ func (h *host) getExplain(w http.ResponseWriter, _ *http.Request, c access.Calle
 		return reply(w, http.StatusOK, d) // rules apply only to live processes
 	}
 	facts := h.Steward.Facts(id.PID, rules.MaxFacts)
-	if now, err := h.Kernel.Identify(id.PID); errors.Is(err,
-		tracer.ErrNotFound) || err == nil && now != id {
+	now, err := h.Kernel.Identify(id.PID)
+	if errors.Is(err, tracer.ErrNotFound) || err == nil && now != id {
 		return lookup.OtherProcess(p.Ref)
 	} else if err != nil {
 		return err
@@ -115,8 +115,8 @@ func (h *host) containerEffect(p *policy.Policy, r *policy.Container,
 	case !r.Opens():
 		return "opens no session: session off", nil
 	case ruled && in.Root == id:
-		return fmt.Sprintf("opened session %v", in.ID) + h.termsOf(p,
-			p.Opener(in.Rule, in.Name), uid), nil
+		return fmt.Sprintf("opened session %v", in.ID) +
+			h.termsOf(p, p.Opener(in.Rule, in.Name), uid), nil
 	case ruled:
 		return fmt.Sprintf("in session %v, which this rule opened for pid %d", in.ID, in.Root.PID), nil
 	case in.Joined && in.Rule == 0 && in.Root == id && r.Brief > 0:
@@ -180,8 +180,8 @@ func termsText(t policy.Terms) string {
 		{"max_lifetime", t.MaxLifetime > 0, t.MaxLifetime},
 		{"max_processes", t.MaxProcesses > 0, t.MaxProcesses},
 		{"max_rss", t.MaxRSS > 0, policy.Size(t.MaxRSS)}, {"idle", t.Idle > 0, t.Idle},
-		{"memory", l.Memory > 0, l.Memory}, {"memory_high", l.MemoryHigh > 0,
-			l.MemoryHigh}, {"cpus", l.CPUs > 0, l.CPUs},
+		{"memory", l.Memory > 0, l.Memory}, {"memory_high", l.MemoryHigh > 0, l.MemoryHigh},
+		{"cpus", l.CPUs > 0, l.CPUs},
 		{"max_tasks", l.MaxTasks > 0, l.MaxTasks},
 	} {
 		if limit.set {

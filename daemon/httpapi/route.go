@@ -119,8 +119,7 @@ func (d *deciding) check() {
 
 // params reads the parameters of a request that has no body.
 func params(known ...string) reader[url.Values] {
-	return func(_ http.ResponseWriter, r *http.Request) (url.Values,
-		error) {
+	return func(_ http.ResponseWriter, r *http.Request) (url.Values, error) {
 		return query(r, known...)
 	}
 }

@@ -24,8 +24,8 @@ import (
 func (h *processes) whyPort(w http.ResponseWriter, r *http.Request, c access.Caller, q url.Values) error {
 	port, err := strconv.ParseUint(q.Get("port"), 10, 16)
 	proto := cmp.Or(q.Get("proto"), "tcp")
-	if err != nil || port == 0 || proto != "tcp" &&
-		proto != "udp" || q.Has("device") || q.Has("inode") {
+	if err != nil || port == 0 || proto != "tcp" && proto != "udp" ||
+		q.Has("device") || q.Has("inode") {
 		return api.NewError(api.CodeBadRequest,
 			fmt.Sprintf("invalid port %q or proto %q: must be 1 to 65535, and tcp or udp",
 				q.Get("port"), proto), "")

@@ -237,8 +237,8 @@ func (s *Steward) Reterm() {
 	}
 	p := s.o.Rules.Policy()
 	for _, info := range due {
-		if r := p.Opener(info.Rule, info.Name); r != nil &&
-			r.Enabled { // else its rule is gone: its limits stay
+		r := p.Opener(info.Rule, info.Name)
+		if r != nil && r.Enabled { // else its rule is gone: its limits stay
 			s.setTerms(p, info, info.Rule, info.Name)
 		}
 	}
@@ -333,8 +333,7 @@ func (s *Steward) FindRunning() {
 // looksFor reports whether an enabled rule looks for that comm.
 func looksFor(p *policy.Policy, comm string) bool {
 	return slices.ContainsFunc(p.Agents, func(r policy.Agent) bool {
-		return r.Enabled &&
-			slices.Contains(r.Match.Comm, comm)
+		return r.Enabled && slices.Contains(r.Match.Comm, comm)
 	})
 }
 

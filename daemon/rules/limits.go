@@ -30,8 +30,8 @@ func (r *Policy) Limited(l *api.Limits, uid uint32) *api.Limits {
 	if l == nil || given == nil {
 		return cmp.Or(l, given)
 	}
-	l.MemoryBytes, l.MemoryHighBytes = cmp.Or(l.MemoryBytes,
-		given.MemoryBytes), cmp.Or(l.MemoryHighBytes, given.MemoryHighBytes)
+	l.MemoryBytes = cmp.Or(l.MemoryBytes, given.MemoryBytes)
+	l.MemoryHighBytes = cmp.Or(l.MemoryHighBytes, given.MemoryHighBytes)
 	l.CPUs, l.Tasks = cmp.Or(l.CPUs, given.CPUs), cmp.Or(l.Tasks, given.Tasks)
 	return l
 }
@@ -42,8 +42,7 @@ func apiLimits(l *policy.Limits) *api.Limits {
 		return nil
 	}
 	a := &api.Limits{MemoryBytes: int64(l.Memory), MemoryHighBytes: int64(l.MemoryHigh),
-		CPUs:  float64(l.CPUs) / 1000,
-		Tasks: l.MaxTasks, IfPossible: true}
+		CPUs: float64(l.CPUs) / 1000, Tasks: l.MaxTasks, IfPossible: true}
 	if !a.Any() {
 		return nil
 	}
@@ -53,13 +52,13 @@ func apiLimits(l *policy.Limits) *api.Limits {
 // limit gives the session of an agent rule its limits. It takes some milliseconds, and longer under systemd.
 func (s *Steward) limit(info tracer.SessionInfo) {
 	l := apiLimits(s.o.Rules.limitsOf(&info))
-	if l == nil || info.Rule != policy.AgentRule || s.o.Limit == nil {
+	if l == nil || s.o.Limit == nil {
 		return
 	}
 	go s.o.Registry.Guard(func() {
 		if err := s.o.Limit(info.ID, info.Root, l); err != nil {
-			s.o.Log.Error().Err(err).Str(system.KeySession,
-				info.ID.String()).Msg("limits of the rule's session not set")
+			s.o.Log.Error().Err(err).Str(system.KeySession, info.ID.String()).
+				Msg("limits of the rule's session not set")
 		}
 	})
 }

@@ -151,7 +151,8 @@ func (g *Glob) set(text string) *wrong {
 	case len(text) > 4096:
 		return &wrong{"the path is longer than 4096 bytes", ""}
 	case !strings.HasPrefix(text, "/"):
-		return &wrong{fmt.Sprintf("path %q is not absolute", text), fmt.Sprintf("did you mean %q?", "/**/"+text)}
+		return &wrong{fmt.Sprintf("path %q is not absolute", text),
+			fmt.Sprintf("did you mean %q?", "/**/"+text)}
 	}
 	return g.compile(text)
 }

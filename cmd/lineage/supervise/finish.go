@@ -107,8 +107,7 @@ func (r *runner) insisted(ctx context.Context, l *link, terms int) {
 
 func (r *runner) end(ctx context.Context, l *link, now bool) error {
 	_, err := ask(ctx, l, func(c api.Client) (*api.Report, error) {
-		return c.End(ctx,
-			r.session.ID, api.EndRequest{Now: now})
+		return c.End(ctx, r.session.ID, api.EndRequest{Now: now})
 	})
 	return err
 }
@@ -135,8 +134,7 @@ func (r *runner) stay(ctx context.Context, l *link, root int) *api.Report {
 	if rep.Verdict != "" {
 		return rep
 	}
-	tree, err := ask(ctx, l, func(c api.Client) (*api.Tree,
-		error) {
+	tree, err := ask(ctx, l, func(c api.Client) (*api.Tree, error) {
 		return c.Tree(ctx, r.session.ID, "ancestors")
 	})
 	if err != nil {

@@ -161,8 +161,8 @@ func TestAgentsPolicy(t *testing.T) {
 	}
 }
 
-// killed kills a child, and exits as shells do then.
-const killed = "sleep 300 & kill -9 $!; wait $!"
+// killed kills a child, which has the shell's name as it never execs, and exits as shells do then.
+const killed = "(kill -STOP $BASHPID) & kill -9 $!; wait $!"
 
 // names demands that the step after a job names the process that killed the child, and nothing else.
 func names(t *testing.T, said, sender string) {

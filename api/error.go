@@ -1,6 +1,9 @@
 package api
 
-import "net/http"
+import (
+	"fmt"
+	"net/http"
+)
 
 // Error codes. They are stable, the text is not.
 const (
@@ -76,6 +79,11 @@ type Error struct {
 // NewError makes an Error with the exit code that belongs to code.
 func NewError(code, message, hint string) *Error {
 	return &Error{Code: code, Message: message, Hint: hint, Exit: codes[code].exit}
+}
+
+// Errorf makes an Error without a hint.
+func Errorf(code, format string, args ...any) *Error {
+	return NewError(code, fmt.Sprintf(format, args...), "")
 }
 
 // Status is the HTTP status that belongs to the error's code.

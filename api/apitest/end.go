@@ -191,7 +191,7 @@ func (c *Client) Why(_ context.Context, ref string) (*api.Why, error) {
 	case w == nil:
 		return nil, notFound("pid %d", r.PID)
 	case r.StartNS != 0 && r.StartNS != w.Process.StartNS:
-		return nil, api.NewError(api.CodeIdentity, fmt.Sprintf("pid %d is not the process you named (%s is gone)", r.PID, r), "")
+		return nil, api.Errorf(api.CodeIdentity, "pid %d is not the process you named (%s is gone)", r.PID, r)
 	}
 	return reply(c, w)
 }

@@ -43,7 +43,7 @@ func (a *Acts) EndBranch(ctx context.Context, word, call string, o *Order) (*api
 			refuse(ambiguous(b, shared))
 			return nil, Refused("end call "+b.Call, ambiguous(b, shared))
 		}
-		return nil, api.NewError(api.CodeNotFound, fmt.Sprintf("end %v: %v", b, err), "")
+		return nil, api.Errorf(api.CodeNotFound, "end %v: %v", b, err)
 	} else if err != nil {
 		return nil, err
 	}
@@ -124,7 +124,7 @@ func (a *Acts) findBranch(word, call string, c access.Caller, v access.Verb) (*B
 		}
 	})
 	if err == nil && b.Session == 0 {
-		err = api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d is not in a session, or its session is ending: nothing to end", id.PID), "")
+		err = api.Errorf(api.CodeNotFound, "pid %d is not in a session, or its session is ending: nothing to end", id.PID)
 	}
 	return b, scope, err
 }
@@ -178,8 +178,7 @@ func (a *Acts) owns(b *Branch, c access.Caller) error {
 	members, err := a.branchMembers(b)
 	for i := range members {
 		if p := &members[i]; c.UID != 0 && c.UID != b.UID && p.UID != c.UID {
-			return api.NewError(api.CodeDenied,
-				fmt.Sprintf("pid %d runs as uid %d; nothing was sent", p.PID, p.UID), "")
+			return api.Errorf(api.CodeDenied, "pid %d runs as uid %d; nothing was sent", p.PID, p.UID)
 		}
 	}
 	return err

@@ -4,7 +4,6 @@ package acts
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -54,7 +53,7 @@ func (a *Acts) recordHalt(req *api.HaltRequest, c access.Caller) {
 func (a *Acts) halt(req *api.HaltRequest, c access.Caller) (to tracer.Halt, err error) {
 	to = tracer.Halt{Since: a.o.Clock.Boottime(), UID: c.UID, Reason: req.Reason}
 	bad := func(format string, args ...any) (tracer.Halt, error) {
-		return to, api.NewError(api.CodeBadRequest, fmt.Sprintf(format, args...), "")
+		return to, api.Errorf(api.CodeBadRequest, format, args...)
 	}
 	switch req.Mode {
 	case api.ModeHalt:
@@ -134,7 +133,7 @@ func (a *Acts) named(words []string, each bool) ([]tracer.SessionInfo, error) {
 	})
 	for _, word := range words {
 		if each && err == nil && !found[word] {
-			err = api.NewError(api.CodeNotFound, fmt.Sprintf("session %q not found", word), "")
+			err = api.Errorf(api.CodeNotFound, "session %q not found", word)
 		}
 	}
 	return all, err

@@ -35,8 +35,7 @@ func (a *Acts) Pause(ctx context.Context, word string, c access.Caller, verb acc
 	case over:
 		return nil, hasEnded(verb, id)
 	case verb == access.Resume && !paused:
-		return nil, api.NewError(api.CodeChanged,
-			fmt.Sprintf("%v %v: it is not paused; nothing was sent", verb, id), "")
+		return nil, api.Errorf(api.CodeChanged, "%v %v: it is not paused; nothing was sent", verb, id)
 	}
 	var left []enforcer.Leftover
 	if verb == access.Resume {
@@ -49,8 +48,7 @@ func (a *Acts) Pause(ctx context.Context, word string, c access.Caller, verb acc
 	}
 	switch {
 	case errors.Is(err, tracer.ErrBusy):
-		return nil, api.NewError(api.CodeChanged,
-			fmt.Sprintf("%v %v: its end has begun; nothing was sent", verb, id), "")
+		return nil, api.Errorf(api.CodeChanged, "%v %v: its end has begun; nothing was sent", verb, id)
 	case errors.Is(err, tracer.ErrNotFound):
 		return nil, hasEnded(verb, id)
 	case err != nil:
@@ -85,5 +83,5 @@ func (a *Acts) paused(id tracer.SessionID, c access.Caller, verb access.Verb,
 }
 
 func hasEnded(verb access.Verb, id tracer.SessionID) error {
-	return api.NewError(api.CodeNotFound, fmt.Sprintf("%v %v: it has ended", verb, id), "")
+	return api.Errorf(api.CodeNotFound, "%v %v: it has ended", verb, id)
 }

@@ -222,8 +222,7 @@ func (a *Acts) separate(ctx context.Context, b *Branch) error {
 	if err := a.gather(ctx, b); err != nil {
 		rejoined := a.rejoin(b)
 		if errors.Is(err, tracer.ErrBusy) { // what was separated ends with the session around it
-			return api.NewError(api.CodeNotFound,
-				fmt.Sprintf("end %v: session %v is ending: nothing to end", b, b.Session), "")
+			return api.Errorf(api.CodeNotFound, "end %v: session %v is ending: nothing to end", b, b.Session)
 		}
 		return errors.Join(err, rejoined)
 	}

@@ -4,7 +4,6 @@ package attribution
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -182,17 +181,16 @@ func (b *book) end(at uint64, which func(*lineage.Call) bool) (ended []*lineage.
 
 // CheckMark returns what is wrong with a request, regardless of the caller.
 func CheckMark(q *api.MarkRequest) error {
-	bad := func(what string) error { return api.NewError(api.CodeBadRequest, what, "") }
+	bad := func(format string, args ...any) error { return api.Errorf(api.CodeBadRequest, format, args...) }
 	switch {
 	case q.Phase != api.PhaseBegin && q.Phase != api.PhaseEnd:
-		return bad(fmt.Sprintf("invalid phase %.20q: must be begin or end", q.Phase))
+		return bad("invalid phase %.20q: must be begin or end", q.Phase)
 	case q.ID == "" && q.Phase == api.PhaseBegin:
 		return bad("id is missing")
 	case !fits(q.ID, maxID):
-		return bad(fmt.Sprintf("invalid id %.40q: must be at most %d bytes of printable text", q.ID, maxID))
+		return bad("invalid id %.40q: must be at most %d bytes of printable text", q.ID, maxID)
 	case !fits(q.Tool, maxTool):
-		return bad(fmt.Sprintf("invalid tool %.40q: must be at most %d bytes of printable text",
-			q.Tool, maxTool))
+		return bad("invalid tool %.40q: must be at most %d bytes of printable text", q.Tool, maxTool)
 	case q.Agent.PID <= 0:
 		return bad("agent must have a pid")
 	}
@@ -233,13 +231,12 @@ func (m *Marks) mark(t registry.Tx, caller access.Caller, agent tracer.Identity,
 	id := caller.Member
 	s := t.Ask(id)
 	if s == nil || s.Closed() {
-		return nil, api.NewError(api.CodeNotFound, fmt.Sprintf("session %v not found", id), "")
+		return nil, api.Errorf(api.CodeNotFound, "session %v not found", id)
 	}
 	now := m.Clock.Boottime()
 	b := m.book(id)
 	if !b.limit.AllowN(time.Unix(0, int64(now)), 1) {
-		return nil, api.NewError(api.CodeTooMany,
-			fmt.Sprintf("more than %d marks a second in session %v", perSecond, id), "")
+		return nil, api.Errorf(api.CodeTooMany, "more than %d marks a second in session %v", perSecond, id)
 	}
 	b.last = now
 	m.exempt(t, caller, agent)
@@ -255,8 +252,7 @@ func (m *Marks) mark(t registry.Tx, caller access.Caller, agent tracer.Identity,
 	switch {
 	case q.Phase == api.PhaseEnd:
 		if ended = b.end(now, its); ended == nil && q.ID != "" {
-			return nil, api.NewError(api.CodeNotFound,
-				fmt.Sprintf("call %q of pid %d is not open", q.ID, agent.PID), "")
+			return nil, api.Errorf(api.CodeNotFound, "call %q of pid %d is not open", q.ID, agent.PID)
 		}
 	case i >= 0:
 		return reply(t, id, b.open[i:i+1]), nil

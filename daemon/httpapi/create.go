@@ -124,7 +124,7 @@ func (h *acting) exclusively(ctx context.Context, c access.Caller, spec *tracer.
 // spec checks the request, except for the root.
 func (h *acting) spec(req *api.NewSession, c access.Caller) (spec tracer.SessionSpec, err error) {
 	bad := func(format string, args ...any) (tracer.SessionSpec, error) {
-		return spec, api.NewError(api.CodeBadRequest, fmt.Sprintf(format, args...), "")
+		return spec, api.Errorf(api.CodeBadRequest, format, args...)
 	}
 	spec = tracer.SessionSpec{Owner: c.ID, Name: req.Name, UID: c.UID, Requested: true}
 	switch {
@@ -187,14 +187,12 @@ func (h *acting) spec(req *api.NewSession, c access.Caller) (spec tracer.Session
 }
 
 func badName(name string) error {
-	return api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid name %q: must be %s",
-		name, api.ASessionWord), "")
+	return api.Errorf(api.CodeBadRequest, "invalid name %q: must be %s", name, api.ASessionWord)
 }
 
 func graceOf(ms int64) (time.Duration, error) {
 	if ms < 0 || ms > api.MaxGrace.Milliseconds() {
-		return 0, api.NewError(api.CodeBadRequest,
-			fmt.Sprintf("invalid grace_ms %d: must be 0 to %d", ms, api.MaxGrace.Milliseconds()), "")
+		return 0, api.Errorf(api.CodeBadRequest, "invalid grace_ms %d: must be 0 to %d", ms, api.MaxGrace.Milliseconds())
 	}
 	return time.Duration(ms) * time.Millisecond, nil
 }

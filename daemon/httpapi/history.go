@@ -27,8 +27,7 @@ func (h *sessions) getHistory(w http.ResponseWriter, r *http.Request, c access.C
 	}
 	if text := q.Get("limit"); text != "" {
 		if x.Limit, err = strconv.Atoi(text); err != nil || x.Limit < 1 || x.Limit > api.MaxPage {
-			return api.NewError(api.CodeBadRequest,
-				fmt.Sprintf("invalid limit %q: must be 1 to %d", text, api.MaxPage), "")
+			return api.Errorf(api.CodeBadRequest, "invalid limit %q: must be 1 to %d", text, api.MaxPage)
 		}
 	}
 	if text := q.Get("next"); text != "" {
@@ -55,8 +54,7 @@ func (h *sessions) receiptAfter(ctx context.Context, place string, c access.Call
 		command = h.Signed.Newest(ctx, c)
 	} else if _, err := fmt.Sscanf(place, "%d.%d", &session, &command); err != nil ||
 		fmt.Sprintf("%d.%d", session, command) != place {
-		return nil, api.NewError(api.CodeBadRequest,
-			fmt.Sprintf("invalid after %.100q: must be now, or the next of an answer", place), "")
+		return nil, api.Errorf(api.CodeBadRequest, "invalid after %.100q: must be now, or the next of an answer", place)
 	}
 	d = &api.Sessions{Head: api.NewHead("sessions"), Items: []api.Session{}}
 	if d.Receipt, session, err = h.Archive.After(ctx, session, c); d.Receipt == nil && err == nil {

@@ -32,7 +32,7 @@ func (b bodies) decode(w http.ResponseWriter, r *http.Request, dst any) error {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	switch {
 	case errors.As(err, new(*http.MaxBytesError)):
-		return api.NewError(api.CodeTooLarge, fmt.Sprintf("request larger than %d KiB", maxBody>>10), "")
+		return api.Errorf(api.CodeTooLarge, "request larger than %d KiB", maxBody>>10)
 	case err != nil:
 		w.Header().Set("Connection", "close") // the rest of it may still come
 		return api.NewError(api.CodeBadRequest, "the request did not arrive in time", "")
@@ -73,15 +73,14 @@ func malformed(err error) error {
 func query(r *http.Request, known ...string) (url.Values, error) {
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return nil, api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid query: %v", err), "")
+		return nil, api.Errorf(api.CodeBadRequest, "invalid query: %v", err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(q)) {
 		if !slices.Contains(known, name) {
 			return nil, unknown("parameter", name, known)
 		}
 		if len(q[name]) > 1 {
-			return nil, api.NewError(api.CodeBadRequest,
-				fmt.Sprintf("parameter %q is given twice", name), "")
+			return nil, api.Errorf(api.CodeBadRequest, "parameter %q is given twice", name)
 		}
 	}
 	return q, nil

@@ -53,8 +53,7 @@ func remote(rt route) route {
 func here(a answer) answer {
 	return func(w http.ResponseWriter, r *http.Request, c access.Caller) error {
 		if r.Header.Get(api.HeaderRemote) != "" {
-			return api.NewError(api.CodeDenied, fmt.Sprintf("%s %s is not for other hosts",
-				r.Method, r.URL.Path), "")
+			return api.Errorf(api.CodeDenied, "%s %s is not for other hosts", r.Method, r.URL.Path)
 		}
 		return a(w, r, c)
 	}

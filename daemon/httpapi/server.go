@@ -125,10 +125,10 @@ func (s *Server) Handler() http.Handler {
 	none := s.serve(func(w http.ResponseWriter, r *http.Request, _ access.Caller) error {
 		if allow := methods(mux, r); allow != nil {
 			w.Header().Set("Allow", strings.Join(allow, ", "))
-			return api.NewError(api.CodeMethod, fmt.Sprintf("%s %s: this route has %s only",
-				r.Method, r.URL.Path, strings.Join(allow, ", ")), "")
+			return api.Errorf(api.CodeMethod,
+				"%s %s: this route has %s only", r.Method, r.URL.Path, strings.Join(allow, ", "))
 		}
-		return api.NewError(api.CodeNotFound, fmt.Sprintf("no route %s %s", r.Method, r.URL.Path), "")
+		return api.Errorf(api.CodeNotFound, "no route %s %s", r.Method, r.URL.Path)
 	})
 	mux.Handle("/", none)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

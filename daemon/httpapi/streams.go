@@ -3,7 +3,6 @@
 package httpapi
 
 import (
-	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -33,16 +32,14 @@ func (h *sessions) getEvents(w http.ResponseWriter, r *http.Request, c access.Ca
 	}
 	if text := q.Get("from"); text != "" {
 		if req.From, err = strconv.ParseUint(text, 10, 64); err != nil {
-			return api.NewError(api.CodeBadRequest,
-				fmt.Sprintf("invalid from %q: must be a sequence number", text), "")
+			return api.Errorf(api.CodeBadRequest, "invalid from %q: must be a sequence number", text)
 		}
 	}
 	if req.Since, req.Until, err = between(q); err != nil {
 		return err
 	}
 	if text := q.Get("snapshot"); text != "" && text != "0" && text != "1" {
-		return api.NewError(api.CodeBadRequest,
-			fmt.Sprintf("invalid snapshot %q: must be 0 or 1", text), "")
+		return api.Errorf(api.CodeBadRequest, "invalid snapshot %q: must be 0 or 1", text)
 	}
 	return h.Events.Serve(r.Context(), w, c, req)
 }

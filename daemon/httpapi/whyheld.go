@@ -26,9 +26,8 @@ func (h *processes) whyPort(w http.ResponseWriter, r *http.Request, c access.Cal
 	proto := cmp.Or(q.Get("proto"), "tcp")
 	if err != nil || port == 0 || proto != "tcp" && proto != "udp" ||
 		q.Has("device") || q.Has("inode") {
-		return api.NewError(api.CodeBadRequest,
-			fmt.Sprintf("invalid port %q or proto %q: must be 1 to 65535, and tcp or udp",
-				q.Get("port"), proto), "")
+		return api.Errorf(api.CodeBadRequest,
+			"invalid port %q or proto %q: must be 1 to 65535, and tcp or udp", q.Get("port"), proto)
 	}
 	return h.whyHeld(
 		w,
@@ -86,8 +85,7 @@ func (h *processes) whyPath(w http.ResponseWriter, r *http.Request, c access.Cal
 		}
 	}
 	if err != nil || !filepath.IsAbs(f.Path) || q.Has("proto") || q.Has("device") != q.Has("inode") {
-		return api.NewError(api.CodeBadRequest,
-			fmt.Sprintf("invalid path %q: must be absolute, with device and inode or neither", f.Path), "")
+		return api.Errorf(api.CodeBadRequest, "invalid path %q: must be absolute, with device and inode or neither", f.Path)
 	}
 	f.Path = filepath.Clean(f.Path)
 	return h.whyHeld(w, r, c, "path "+f.Path, "no process found that has "+f.Path+" open or locked",

@@ -206,6 +206,5 @@ func Foreign(c access.Caller) error {
 
 // OtherProcess is the error for a PID that another process has now.
 func OtherProcess(ref api.Ref) error {
-	return api.NewError(api.CodeIdentity,
-		fmt.Sprintf("pid %d is not the process you named (%v)", ref.PID, ref), "")
+	return api.Errorf(api.CodeIdentity, "pid %d is not the process you named (%v)", ref.PID, ref)
 }

@@ -96,8 +96,7 @@ func (f *Finder) Look(id tracer.Identity, live bool, c access.Caller) (p *api.Pr
 	case err != nil || p != nil:
 		return p, scope, err
 	case !live:
-		return nil, scope, api.NewError(api.CodeNotFound,
-			fmt.Sprintf("pid %d: no such process", id.PID), "")
+		return nil, scope, api.Errorf(api.CodeNotFound, "pid %d: no such process", id.PID)
 	}
 	p, scope.UID, err = f.outsider(id)
 	return p, scope, err
@@ -123,7 +122,7 @@ func (f *Finder) member(id tracer.Identity, c access.Caller) (p *api.Process, sc
 func (f *Finder) outsider(id tracer.Identity) (*api.Process, uint32, error) {
 	stat, st, err := f.read(id.PID)
 	if now, other := f.o.Kernel.Identify(id.PID); err != nil || other != nil || now != id {
-		return nil, 0, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d: no such process", id.PID), "")
+		return nil, 0, api.Errorf(api.CodeNotFound, "pid %d: no such process", id.PID)
 	}
 	uid := st.UIDs[1]
 	p := &api.Process{Ref: document.Ref(id), Comm: st.Name, State: api.StateLive,
@@ -172,7 +171,7 @@ func (f *Finder) Running(ref api.Ref) (p Running, err error) {
 	case errors.Is(err, tracer.ErrNotFound) && pid == 1: // some kernels hide it from iterators
 		return p, api.NewError(api.CodeGuarded, "pid 1 is the host's init: it is never adopted", "")
 	case errors.Is(err, tracer.ErrNotFound):
-		return p, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d: no such process", pid), "")
+		return p, api.Errorf(api.CodeNotFound, "pid %d: no such process", pid)
 	case err != nil:
 		return p, fmt.Errorf("identify pid %d: %w", pid, err)
 	case ref.StartNS != 0 && uint64(ref.StartNS) != p.ID.Start:
@@ -180,7 +179,7 @@ func (f *Finder) Running(ref api.Ref) (p Running, err error) {
 	}
 	stat, st, err := f.read(pid)
 	if isGone(err) {
-		return p, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d has exited", pid), "")
+		return p, api.Errorf(api.CodeNotFound, "pid %d has exited", pid)
 	}
 	if err != nil {
 		return p, fmt.Errorf("read pid %d: %w", pid, err)
@@ -189,7 +188,7 @@ func (f *Finder) Running(ref api.Ref) (p Running, err error) {
 		return p, OtherProcess(ref)
 	}
 	if stat.State == 'Z' || stat.State == 'X' {
-		return p, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d has exited", pid), "")
+		return p, api.Errorf(api.CodeNotFound, "pid %d has exited", pid)
 	}
 	p.Parent, p.UIDs = stat.Parent, st.UIDs
 	return p, nil

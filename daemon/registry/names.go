@@ -88,8 +88,7 @@ func (t Tx) obstacle(spec *tracer.SessionSpec, around []*Session) (found *Obstac
 // Queue takes the last place for the name of a session.
 func (t Tx) Queue(spec *tracer.SessionSpec) (*Place, error) {
 	if !t.r.places.Take(spec.UID, placeSize) {
-		return nil, api.NewError(api.CodeTooMany,
-			fmt.Sprintf("too many requests of uid %d wait for names", spec.UID), "")
+		return nil, api.Errorf(api.CodeTooMany, "too many requests of uid %d wait for names", spec.UID)
 	}
 	p := &Place{spec, make(chan struct{})}
 	t.r.queue = append(t.r.queue, p)

@@ -53,7 +53,7 @@ func (k *Keeper) Keep(req *api.KeepRequest, c access.Caller) (kept tracer.Sessio
 // session: a keep rule of the policy decides, and sets until when.
 func (k *Keeper) check(req *api.KeepRequest, c access.Caller) (*handover, error) {
 	bad := func(format string, args ...any) (*handover, error) {
-		return nil, api.NewError(api.CodeBadRequest, fmt.Sprintf(format, args...), "")
+		return nil, api.Errorf(api.CodeBadRequest, format, args...)
 	}
 	switch {
 	case c.Foreign:
@@ -131,13 +131,11 @@ func (k *Keeper) former(id tracer.Identity, live bool, c access.Caller) (info tr
 	case !d.Allow:
 		return info, k.Access.Refuse(c, access.Keep, fmt.Sprintf("pid %d", id.PID), d)
 	case !live:
-		return info, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d has exited", id.PID), "")
+		return info, api.Errorf(api.CodeNotFound, "pid %d has exited", id.PID)
 	case info.ID == 0:
-		return info, api.NewError(api.CodeNotFound,
-			fmt.Sprintf("pid %d is in no session, so lineage will not end it", id.PID), "")
+		return info, api.Errorf(api.CodeNotFound, "pid %d is in no session, so lineage will not end it", id.PID)
 	case info.Kept:
-		return info, api.NewError(api.CodeBadRequest,
-			fmt.Sprintf("pid %d is already kept, in session %v", id.PID, info.ID), "")
+		return info, api.Errorf(api.CodeBadRequest, "pid %d is already kept, in session %v", id.PID, info.ID)
 	case info.Root == id:
 		return info, errRoot(id)
 	case e.Flags&tracer.FlagProtected != 0:
@@ -202,8 +200,7 @@ func (k *Keeper) handOver(h *handover, c access.Caller) (tracer.SessionID, error
 	case errors.Is(err, tracer.ErrRoot):
 		return 0, errRoot(first)
 	case errors.Is(err, tracer.ErrNotFound):
-		return 0, api.NewError(api.CodeNotFound,
-			fmt.Sprintf("keep pid %d: it has exited or left its session", first.PID), "")
+		return 0, api.Errorf(api.CodeNotFound, "keep pid %d: it has exited or left its session", first.PID)
 	case errors.Is(err, tracer.ErrProtected):
 		return 0, errProtected(first)
 	case err != nil:
@@ -234,5 +231,5 @@ func errRoot(id tracer.Identity) error {
 }
 
 func errProtected(id tracer.Identity) error {
-	return api.NewError(api.CodeGuarded, fmt.Sprintf("keep pid %d: it is protected: nothing ends it", id.PID), "")
+	return api.Errorf(api.CodeGuarded, "keep pid %d: it is protected: nothing ends it", id.PID)
 }

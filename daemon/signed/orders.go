@@ -161,10 +161,9 @@ func (s *Orders) selected(o *order, c access.Caller) (all []tracer.SessionInfo, 
 		case missing >= 0 && denied.Why != "":
 			err = api.NewError(api.CodeDenied, denied.Why, "")
 		case missing >= 0:
-			err = api.NewError(api.CodeNotFound, fmt.Sprintf("session %q not found", o.Sessions[missing]), "")
+			err = api.Errorf(api.CodeNotFound, "session %q not found", o.Sessions[missing])
 		case len(all) > api.MaxMatched:
-			err = api.NewError(api.CodeBadRequest,
-				fmt.Sprintf("it would end %d sessions, more than %d", len(all), api.MaxMatched), "")
+			err = api.Errorf(api.CodeBadRequest, "it would end %d sessions, more than %d", len(all), api.MaxMatched)
 		}
 	})
 	if rerr != nil {

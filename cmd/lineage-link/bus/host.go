@@ -137,7 +137,7 @@ func (h *Host) parse(question []byte) (*url.URL, error) {
 	u, err := url.ParseRequestURI(q.Path)
 	if err != nil || u.Host != "" || u.EscapedPath() != u.Path || !strings.HasPrefix(u.Path, "/") ||
 		!h.All && !receipt.MatchString(u.Path) {
-		return nil, api.NewError(api.CodeDenied, fmt.Sprintf("the link does not answer %.100q", q.Path), "")
+		return nil, api.Errorf(api.CodeDenied, "the link does not answer %.100q", q.Path)
 	}
 	if u.Query().Has("wait") && !receipt.MatchString(u.Path) {
 		return nil, api.NewError(api.CodeBadRequest, "the link does not wait for an end", "")

@@ -2,7 +2,6 @@ package ending
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -173,8 +172,7 @@ func (e *Ender) Halt(ctx context.Context, reason string) error {
 	for _, s := range done.Items {
 		t := &target{word: s.ID}
 		if s.Refused != "" {
-			t.err = api.NewError(api.CodeGuarded,
-				fmt.Sprintf("halt: session %s is not ended: %s", s.ID, s.Refused), "")
+			t.err = api.Errorf(api.CodeGuarded, "halt: session %s is not ended: %s", s.ID, s.Refused)
 		} else {
 			t.report, t.err = e.Client.Report(ctx, s.ID, 0)
 			t.err = begun(t.err)

@@ -121,7 +121,7 @@ func noHolder(ctx context.Context, c api.Client, arg string, err error) error {
 		return api.NewError(api.CodeNotFound, fmt.Sprintf("why %s: no such file", arg),
 			fmt.Sprintf("%s is a session: lineage tree %s", arg, s.ID))
 	}
-	return api.NewError(api.CodeNotFound, fmt.Sprintf("why %s: no such file, and no process has one of that name open", arg), "")
+	return api.Errorf(api.CodeNotFound, "why %s: no such file, and no process has one of that name open", arg)
 }
 
 // pathRef names a file as we see it: the daemon may see another file of that name, and

@@ -25,46 +25,6 @@ const (
 	AuditRefused = "refused" // nothing was sent
 )
 
-// AuditRecord is one line.
-type AuditRecord struct {
-	Time     time.Time    `json:"time"`
-	Seq      api.U64      `json:"seq"`
-	Prev     string       `json:"prev"` // the SHA-256 of the line before; empty: it is the first one
-	Verb     string       `json:"verb"`
-	Decision string       `json:"decision"`
-	Reason   string       `json:"reason,omitempty"`
-	Caller   *AuditCaller `json:"caller,omitempty"` // absent: no caller asked
-	Target   *AuditTarget `json:"target,omitempty"`
-	Mode     string       `json:"mode"`
-	Report   *api.Report  `json:"report,omitempty"`
-	Receipt  string       `json:"receipt,omitempty"` // the digest of the whole report; absent: it waited too long
-	whole    *api.Report
-	// Count is how many refusals like it the record stands for; absent: one.
-	Count uint64 `json:"count,omitempty"`
-	Lost  uint64 `json:"lost,omitempty"` // records before this one that were not written
-	// Oldest, in the first record of a file, is the first record that rotation has left.
-	Oldest api.U64 `json:"oldest,omitempty"`
-}
-
-// AuditCaller is the process that asked.
-type AuditCaller struct {
-	UID     int     `json:"uid"`
-	PID     int     `json:"pid,omitempty"`
-	StartNS api.U64 `json:"start_ns,omitempty"`
-	Session string  `json:"session,omitempty"` // that it is a member of
-	// Of a command that it brought: its id, and the operators who signed it.
-	Command   string   `json:"command,omitempty"`
-	Operators []string `json:"operators,omitempty"`
-}
-
-// AuditTarget is what it was about.
-type AuditTarget struct {
-	Session string  `json:"session,omitempty"`
-	UID     int     `json:"uid,omitempty"` // of a session that ended
-	PID     int     `json:"pid,omitempty"`
-	StartNS api.U64 `json:"start_ns,omitempty"`
-}
-
 // ends reports whether r must be on the disk before anything else is done.
 func (r *AuditRecord) ends() bool { return r.Report != nil }
 

@@ -135,8 +135,8 @@ func (c *claims) judge(l *Chain, v *api.Verification) {
 			}
 		case outcome(there.Report) != outcome(r):
 			say("receipt %s: it says %s, and the audit log %s", r.Session, outcome(r), outcome(there.Report))
-		case there.Digest != "" && c.UIDs != nil &&
-			there.Digest != r.Digest(c.UIDs[r]), rewritten(there.Report.Processes, r.Processes):
+		case there.Receipt != "" && c.UIDs != nil &&
+			there.Receipt != r.Digest(c.UIDs[r]), rewritten(there.Report.Processes, r.Processes):
 			say("receipt %s: it was changed since record %d of the audit log", r.Session, there.Head.Seq)
 		}
 		if r.AuditHead == "" {

@@ -50,13 +50,50 @@ func ParseChainHead(s string) (ChainHead, error) {
 // maxLine bounds a line, in bytes. A record has at most a quarter of it.
 const maxLine = 1 << 20
 
-// ChainRecord is what is read of a line.
+// AuditRecord is one line.
+type AuditRecord struct {
+	Time     time.Time    `json:"time"`
+	Seq      api.U64      `json:"seq"`
+	Prev     string       `json:"prev"` // the SHA-256 of the line before; empty: it is the first one
+	Verb     string       `json:"verb"`
+	Decision string       `json:"decision"`
+	Reason   string       `json:"reason,omitempty"`
+	Caller   *AuditCaller `json:"caller,omitempty"` // absent: no caller asked
+	Target   *AuditTarget `json:"target,omitempty"`
+	Mode     string       `json:"mode"`
+	Report   *api.Report  `json:"report,omitempty"`
+	Receipt  string       `json:"receipt,omitempty"` // the digest of the whole report; absent: it waited too long
+	whole    *api.Report
+	// Count is how many refusals like it the record stands for; absent: one.
+	Count uint64 `json:"count,omitempty"`
+	Lost  uint64 `json:"lost,omitempty"` // records before this one that were not written
+	// Oldest, in the first record of a file, is the first record that rotation has left.
+	Oldest api.U64 `json:"oldest,omitempty"`
+}
+
+// AuditCaller is the process that asked.
+type AuditCaller struct {
+	UID     int     `json:"uid"`
+	PID     int     `json:"pid,omitempty"`
+	StartNS api.U64 `json:"start_ns,omitempty"`
+	Session string  `json:"session,omitempty"` // that it is a member of
+	// Of a command that it brought: its id, and the operators who signed it.
+	Command   string   `json:"command,omitempty"`
+	Operators []string `json:"operators,omitempty"`
+}
+
+// AuditTarget is what it was about.
+type AuditTarget struct {
+	Session string  `json:"session,omitempty"`
+	UID     int     `json:"uid,omitempty"` // of a session that ended
+	PID     int     `json:"pid,omitempty"`
+	StartNS api.U64 `json:"start_ns,omitempty"`
+}
+
+// ChainRecord is a record that was read.
 type ChainRecord struct {
-	Head   ChainHead
-	Prev   string // the hash of the record before; empty: it is the first one
-	Time   time.Time
-	Report *api.Report // of an end
-	Digest string      // of its whole report; empty: not known
+	Head ChainHead
+	AuditRecord
 }
 
 // Chain is a log that is being read, the oldest of its files first.
@@ -98,26 +135,17 @@ func whole(data []byte, _ bool) (advance int, line []byte, err error) {
 }
 
 func (l *Chain) line(where string, line []byte, each func(ChainRecord)) {
-	var r struct {
-		Seq    api.U64     `json:"seq"`
-		Prev   string      `json:"prev"`
-		Time   time.Time   `json:"time"`
-		Report *api.Report `json:"report"`
-		Digest string      `json:"receipt"`
-		Lost   uint64      `json:"lost"`
-		Oldest api.U64     `json:"oldest"`
-	}
+	var r AuditRecord
 	if json.Unmarshal(line, &r) != nil || r.Seq == 0 {
 		l.Incomplete++
 		return
 	}
-	now := ChainRecord{Head: ChainHeadOf(uint64(r.Seq), line), Prev: r.Prev,
-		Time: r.Time, Report: r.Report, Digest: r.Digest}
+	now := ChainRecord{ChainHeadOf(uint64(r.Seq), line), r}
 	l.Lost, l.Oldest = l.Lost+r.Lost, max(l.Oldest, uint64(r.Oldest))
 	switch {
-	case l.Records == 0 && now.Prev == "" && r.Seq > 1:
+	case l.Records == 0 && r.Prev == "" && r.Seq > 1:
 		l.wrong("%s: record %d says that it is the first one", where, r.Seq)
-	case now.Prev != l.Last.Head.Hash && l.Records > 0:
+	case r.Prev != l.Last.Head.Hash && l.Records > 0:
 		l.wrong("%s: record %d does not follow record %d: one was changed, or some between them are missing",
 			where, r.Seq, l.Last.Head.Seq)
 	}

@@ -137,7 +137,7 @@ func (p *EventsPane) Lines(l *Labels, columns, rows int) []string {
 	case p.err != nil:
 		lines = append(lines, l.Text(l.Warn, " ! "+display.Error(p.err), columns))
 	default:
-		lines = append(lines, l.Text(l.Dim, fmt.Sprintf(" no event in the last %.0f minutes",
+		lines = append(lines, l.Text(l.Dim, fmt.Sprintf(" no event in the last %.0f minutes; older: lineage events --since 1h",
 			before.Minutes()), columns))
 	}
 	return lines

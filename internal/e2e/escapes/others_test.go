@@ -60,7 +60,7 @@ var tools = []*tool{
 		leaves: "everything outside its process group, when the command exits",
 		wrap:   func(*match) []string { return []string{"tini", "-s", "-g", "--"} }, end: (*match).stopTini},
 	{name: "`cgroup.kill`",
-		leaves: "what moved to another cgroup, and a process whose main thread has exited; refused for a threaded cgroup",
+		leaves: "processes that moved to another cgroup, or whose main thread has exited. Not available for threaded cgroups",
 		wrap:   (*match).intoCgroup, end: (*match).killCgroup},
 	{name: "`tini` as PID 1 of a container",
 		leaves: "nothing, but everything must run in a container",

@@ -1,5 +1,7 @@
 package api
 
+import "cmp"
+
 // Container is the container that a process runs in, as its cgroup and its runtime's own record name it. What is absent
 // is not known.
 type Container struct {
@@ -13,18 +15,12 @@ type Container struct {
 
 // String is how people call it: its name, with the pod's before it, else the beginning of its id.
 func (c *Container) String() string {
-	switch {
-	case c == nil:
+	if c == nil {
 		return ""
-	case c.Pod != "":
-		return c.Namespace + "/" + c.Pod + "/" + c.short()
 	}
-	return c.short()
-}
-
-func (c *Container) short() string {
-	if c.Name != "" {
-		return c.Name
+	name := cmp.Or(c.Name, c.ID[:min(len(c.ID), 12)])
+	if c.Pod != "" {
+		return c.Namespace + "/" + c.Pod + "/" + name
 	}
-	return c.ID[:min(len(c.ID), 12)]
+	return name
 }

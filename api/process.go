@@ -34,18 +34,11 @@ const (
 func ParseRef(s string) (Ref, error) {
 	pid, start, exact := strings.Cut(s, "@")
 	p, err := strconv.ParseUint(pid, 10, 31)
-	if err != nil || p == 0 {
+	ns, inexact := strconv.ParseUint(start, 10, 64)
+	if err != nil || p == 0 || exact && (inexact != nil || ns == 0) {
 		return Ref{}, fmt.Errorf("parse process %q: want PID or PID@START_NS", s)
 	}
-	r := Ref{PID: int(p)}
-	if exact {
-		ns, err := strconv.ParseUint(start, 10, 64)
-		if err != nil || ns == 0 {
-			return Ref{}, fmt.Errorf("parse process %q: want PID or PID@START_NS", s)
-		}
-		r.StartNS = U64(ns)
-	}
-	return r, nil
+	return Ref{int(p), U64(ns)}, nil
 }
 
 // MarshalJSON writes one line of an event stream, with its newline: json.Marshal would do the

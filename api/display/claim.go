@@ -26,14 +26,6 @@ func Calls(calls []api.Call) string {
 // Call is the tool and the id of a call.
 func Call(c *api.Call) string { return strings.TrimSpace(Text(c.Tool) + " " + Text(c.ID)) }
 
-// Mark says what an event of type mark reports.
-func Mark(c *api.Call) string {
-	if c.Ended != nil {
-		return "end of tool call " + Call(c) + " (claimed)"
-	}
-	return "tool call " + Call(c) + " (claimed)"
-}
-
 // Trace says where in a trace a process is; "" if that is not known.
 func Trace(t *api.Trace) string {
 	if t == nil {

@@ -198,11 +198,10 @@ func start(s string, n int) string {
 }
 
 func quote(arg string) string {
-	plainWord := func(r rune) bool {
-		return r >= 0x80 || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' ||
-			r >= '0' && r <= '9' || strings.ContainsRune("_@%+=:,./-", r)
+	special := func(r rune) bool {
+		return r < 0x80 && !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("_@%+=:,./-", r)
 	}
-	if arg != "" && strings.IndexFunc(arg, func(r rune) bool { return !plainWord(r) }) < 0 {
+	if arg != "" && !strings.ContainsFunc(arg, special) {
 		return arg
 	}
 	return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"

@@ -53,8 +53,10 @@ func About(ev *api.Event, name func(api.Ref) string) string {
 		return Sender(ev.Sent, p.Ref, p.Session)
 	case ev.Crossing != nil && ev.Crossing.To != nil && p != nil:
 		return strings.TrimSuffix(Crossing(ev.Crossing)+"; "+Calls(p.Calls), "; ")
+	case ev.Call != nil && ev.Call.Ended != nil:
+		return "end of " + Calls([]api.Call{*ev.Call})
 	case ev.Call != nil:
-		return Mark(ev.Call)
+		return Calls([]api.Call{*ev.Call})
 	case ev.Type == api.EventTrace && p != nil:
 		return cmp.Or(Trace(p.Trace), "an agent's hook, of no tool call")
 	case ev.Type == api.EventLost:

@@ -135,17 +135,9 @@ func Outcomes(processes []api.Outcome, n Names) ([]Row, []Note) {
 
 // Outcome says how a process ended, and why.
 func Outcome(o *api.Outcome) string {
-	word := string(o.Outcome)
-	switch o.Outcome {
-	case api.OutcomeSelf:
-		word = "exited"
-	case api.OutcomeTerm:
-		word = "SIGTERM"
-	case api.OutcomeKill:
-		word = "SIGKILL"
-	case api.OutcomeLeft:
-		word = "still alive"
-	}
+	words := map[api.OutcomeKind]string{api.OutcomeSelf: "exited", api.OutcomeTerm: "SIGTERM",
+		api.OutcomeKill: "SIGKILL", api.OutcomeLeft: "still alive"}
+	word := cmp.Or(words[o.Outcome], string(o.Outcome))
 	switch k := o.Killer; {
 	case k == nil:
 	case k.Kind == "lineage":

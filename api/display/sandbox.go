@@ -14,14 +14,11 @@ var monitors = []string{"firecracker", "cloud-hyperviso", "qemu-system-"}
 // Sandbox says of the process of a sandbox that the host sees no other one of it; "" for a process without such a name, which
 // any process can take.
 func Sandbox(p *api.Process) string {
-	var kind string
 	switch {
 	case len(p.Argv) > 0 && path.Base(p.Argv[0]) == "runsc-sandbox":
-		kind = "gVisor"
+		return "gVisor, what runs inside is not seen"
 	case slices.ContainsFunc(monitors, func(name string) bool { return strings.HasPrefix(p.Comm, name) }):
-		kind = "virtual machine"
-	default:
-		return ""
+		return "virtual machine, what runs inside is not seen"
 	}
-	return kind + ", what runs inside is not seen"
+	return ""
 }

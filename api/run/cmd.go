@@ -258,8 +258,6 @@ type tail []byte
 
 func (t *tail) Write(b []byte) (int, error) {
 	*t = append(*t, b...)
-	if over := len(*t) - tailSize; over > 0 {
-		*t = append((*t)[:0], (*t)[over:]...)
-	}
+	*t = (*t)[max(len(*t)-tailSize, 0):]
 	return len(b), nil
 }

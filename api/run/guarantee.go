@@ -98,13 +98,7 @@ func (c *Cmd) noSession(path string) error {
 }
 
 func (c *Cmd) socket() string {
-	switch env := os.Getenv("LINEAGE_SOCKET"); {
-	case c.Socket != "":
-		return c.Socket
-	case env != "":
-		return env
-	}
-	return api.DefaultSocket
+	return cmp.Or(c.Socket, os.Getenv("LINEAGE_SOCKET"), api.DefaultSocket)
 }
 
 // absent: the daemon does not run. One that hangs or refuses is another matter.

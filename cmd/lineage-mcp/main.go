@@ -9,6 +9,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -27,11 +28,8 @@ import (
 var version = "devel"
 
 func main() {
-	socket := flag.String("socket", os.Getenv("LINEAGE_SOCKET"), "the daemon's `socket`")
+	socket := flag.String("socket", cmp.Or(os.Getenv("LINEAGE_SOCKET"), api.DefaultSocket), "the daemon's `socket`")
 	flag.Parse()
-	if *socket == "" {
-		*socket = api.DefaultSocket
-	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	err := newServer(newDaemon(*socket)).Run(ctx, &mcp.StdioTransport{})

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -92,13 +93,7 @@ func (a *app) with(ctx context.Context, do func(api.Client) error) error {
 }
 
 func (a *app) socketPath() string {
-	if a.socket != "" {
-		return a.socket
-	}
-	if s := a.Env("LINEAGE_SOCKET"); s != "" {
-		return s
-	}
-	return api.DefaultSocket
+	return cmp.Or(a.socket, a.Env("LINEAGE_SOCKET"), api.DefaultSocket)
 }
 
 func (a *app) root() *cobra.Command {

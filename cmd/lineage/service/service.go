@@ -66,8 +66,7 @@ func Parse(command string, args []string, add func(*pflag.FlagSet), check func()
 	if err := check(); err != nil {
 		return "", UsageError{err}
 	}
-	socket = cmp.Or(socket, api.DefaultSocket)
-	return socket, nil
+	return cmp.Or(socket, api.DefaultSocket), nil
 }
 
 // TLS trusts the system's certificates, or those in the file of --ca.

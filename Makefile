@@ -524,7 +524,7 @@ pairs: build programs
 	CGO_ENABLED=0 go build -o bin/bench ./internal/bench
 	$(PRIVATE) bin/bench -old $(OLD)
 
-## size: lines of code that are written by hand, by capability, words of Markdown, and flags; AT=COMMIT
+## size: lines of code by hand, by capability, words for users, and flags; AT=COMMIT
 size:
 	@testdata/size.sh $(AT)
 

@@ -1,6 +1,6 @@
 #!/bin/bash
-# size.sh [COMMIT]: how much is written by hand: lines of code of each row of size.tsv, words of the users'
-# pages outside what targets of make write, and flags of the commands.
+# size.sh [COMMIT]: how much is written by hand: lines of code by row of size.tsv, words of the
+# users' pages, and flags of the commands.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -14,7 +14,7 @@ fi
 
 cd "$tree"
 # What stands between the marks, and the pages that say so in their first lines, are written by make.
-find . -name '*.md' ! -path './.*' ! -path './bin/*' ! -path '*/results/*' ! -name DESIGN.md ! -name CODEBASE.md ! -name CONTRIBUTING.md ! -name CHANGELOG.md | sort | while read -r page; do
+find . -name '*.md' ! -regex './\(\.\|bin/\|docs/results\|.*\(DESIGN\|CODEBASE\|CONTRIBUTING\|CHANGELOG\)\).*' | sort | while read -r page; do
 	head -n 5 "$page" | grep -qE '^(<!-- )?Written (by|from) ' || sed '/<!-- begin /,/<!-- end /d' "$page"
 done | wc -w | xargs printf '%7d words for users\n'
 grep -E '^(  -., |      )--' docs/COMMANDS.md | grep -vc -- '--help ' | xargs printf '%7d flags\n'

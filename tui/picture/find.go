@@ -52,14 +52,9 @@ func (p *Picture) SetFilter(f *Filter) {
 }
 
 func (p *Picture) rematch(r *Row) {
-	switch match := p.filter != nil && p.wanted(r); {
-	case match == r.match:
-	case match:
-		r.match = true
-		r.add(0, 0, 1)
-	default:
-		r.match = false
-		r.add(0, 0, -1)
+	if match := p.filter != nil && p.wanted(r); match != r.match {
+		r.match = match
+		r.add(0, 0, map[bool]int32{true: 1, false: -1}[match])
 	}
 }
 
@@ -94,16 +89,13 @@ func (r *Row) named(word string) bool {
 
 // has reports whether value, in lower case, is in the text of the row.
 func (r *Row) has(value string) bool {
-	switch r.Kind {
-	case SessionRow:
+	if r.Kind == SessionRow {
 		return strings.HasPrefix(r.Session.ID, value) || contains(r.Session.Name, value)
-	case ProcessRow:
-		pr := r.Process
-		return contains(pr.Comm, value) || strconv.Itoa(pr.PID) == value ||
-			slices.ContainsFunc(pr.Argv, func(s string) bool { return contains(s, value) }) ||
-			strings.Contains(value, " ") && contains(strings.Join(pr.Argv, " "), value)
 	}
-	return false
+	pr := r.Process
+	return contains(pr.Comm, value) || strconv.Itoa(pr.PID) == value ||
+		slices.ContainsFunc(pr.Argv, func(s string) bool { return contains(s, value) }) ||
+		strings.Contains(value, " ") && contains(strings.Join(pr.Argv, " "), value)
 }
 
 // contains reports whether s contains value, which is in lower case, ignoring case.

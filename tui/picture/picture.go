@@ -229,14 +229,9 @@ func (p *Picture) countLive(r *Row) {
 	if r == nil || r.gone {
 		return
 	}
-	switch live := r == p.held || r.Kind == ProcessRow && !r.exited(); {
-	case live == r.counted:
-	case live:
-		r.counted = true
-		r.add(0, 1, 0)
-	default:
-		r.counted = false
-		r.add(0, -1, 0)
+	if live := r == p.held || r.Kind == ProcessRow && !r.exited(); live != r.counted {
+		r.counted = live
+		r.add(0, map[bool]int32{true: 1, false: -1}[live], 0)
 	}
 }
 

@@ -136,16 +136,9 @@ func (p *Picture) refreshSession(r *Row) {
 		}
 		p.nested[s.Parent][r] = true
 	}
-	at := r.up
-	if at == nil || start != r.start || pid != r.pid || r.rank != r.ranked() || at != p.home(r) {
-		if at != nil {
-			r.unlink()
-		}
+	if r.up == nil || start != r.start || pid != r.pid || r.rank != r.ranked() || r.up != p.home(r) {
 		r.start, r.pid, r.rank = start, pid, r.ranked()
-		p.place(r)
-		if at != nil {
-			p.settle(at)
-		}
+		p.move(r)
 	}
 	p.expect(r, p.home(r))
 	p.rematch(r)

@@ -68,24 +68,18 @@ func (r *Row) Next() *Row { return r.next }
 
 // Key identifies the row.
 func (r *Row) Key() Key {
-	switch r.Kind {
-	case SessionRow:
+	if r.Kind == SessionRow {
 		return Key{Session: r.Session.ID}
-	case ProcessRow:
-		return Key{Process: r.Process.Ref}
 	}
-	return Key{} // of the top
+	return Key{Process: r.Process.Ref}
 }
 
 // SessionID names the session that the row is part of.
 func (r *Row) SessionID() string {
-	switch r.Kind {
-	case SessionRow:
+	if r.Kind == SessionRow {
 		return r.Session.ID
-	case ProcessRow:
-		return r.Process.Session
 	}
-	return ""
+	return r.Process.Session
 }
 
 func (r *Row) compare(o *Row) int {

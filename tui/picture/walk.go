@@ -15,16 +15,14 @@ func (v *View) Child(r *Row) *Row { return v.skip(r.first, (*Row).Next) }
 
 // Below is how many processes below r would be shown.
 func (v *View) Below(r *Row) int {
+	n, itself := r.size, r.Kind == ProcessRow
 	if v.hidden {
-		if r.counted {
-			return int(r.live) - 1
-		}
-		return int(r.live)
+		n, itself = r.live, r.counted
 	}
-	if r.Kind == ProcessRow {
-		return int(r.size) - 1
+	if itself {
+		n--
 	}
-	return int(r.size)
+	return int(n)
 }
 
 // Hidden is how many processes are hidden as exited.

@@ -17,28 +17,20 @@ type column struct {
 	name, head string
 	width      int
 	sort       picture.Sort
-	of         owner
+	sessions   bool // that only they have: elsewhere it is empty, and a row's text may use its room
 	cell       func(l *Labels, r *picture.Row) string
 }
 
-// owner is the rows that a column is for.
-type owner uint8
-
-const (
-	everyRow owner = iota
-	sessions       // sessions only: elsewhere it is empty, and a row's text may use its room
-)
-
 // all are the columns in the order of a row, from the left.
 var all = []column{
-	{"live", "LIVE", 5, picture.ByLive, sessions, figure("0", func(s *api.Session) int { return s.Live })},
-	{"orphans", "ORPH", 4, picture.ByOrphans, sessions, figure("", func(s *api.Session) int { return s.Orphans })},
-	{"leftovers", "LEFT", 4, picture.ByLeftovers, sessions, figure("", func(s *api.Session) int { return s.Leftovers })},
-	{"zombies", "ZOMB", 4, picture.ByZombies, sessions, figure("", func(s *api.Session) int { return s.Zombies })},
-	{"cpu", "CPU%", 5, picture.ByCPU, everyRow, func(l *Labels, r *picture.Row) string { return percent(l.Picture.CPU(r)) }},
-	{"rss", "RSS", 5, picture.ByRSS, everyRow, rss},
+	{"live", "LIVE", 5, picture.ByLive, true, figure("0", func(s *api.Session) int { return s.Live })},
+	{"orphans", "ORPH", 4, picture.ByOrphans, true, figure("", func(s *api.Session) int { return s.Orphans })},
+	{"leftovers", "LEFT", 4, picture.ByLeftovers, true, figure("", func(s *api.Session) int { return s.Leftovers })},
+	{"zombies", "ZOMB", 4, picture.ByZombies, true, figure("", func(s *api.Session) int { return s.Zombies })},
+	{"cpu", "CPU%", 5, picture.ByCPU, false, func(l *Labels, r *picture.Row) string { return percent(l.Picture.CPU(r)) }},
+	{"rss", "RSS", 5, picture.ByRSS, false, rss},
 	ports(7),
-	{"age", "AGE", 6, picture.ByAge, everyRow, func(l *Labels, r *picture.Row) string { return display.Age(l.Picture.Age(r)) }},
+	{"age", "AGE", 6, picture.ByAge, false, func(l *Labels, r *picture.Row) string { return display.Age(l.Picture.Age(r)) }},
 }
 
 // ColumnTitle names an order as the head of its column does.
@@ -53,7 +45,7 @@ func ColumnTitle(by picture.Sort) string {
 
 // ports is the column of ports in a width.
 func ports(width int) column {
-	return column{"ports", "PORTS", width, picture.ByPorts, everyRow, func(_ *Labels, r *picture.Row) string { return Ports(r.Listens(), width) }}
+	return column{"ports", "PORTS", width, picture.ByPorts, false, func(_ *Labels, r *picture.Row) string { return Ports(r.Listens(), width) }}
 }
 
 // morePorts is how much wider it is where there is room: for three ports.
@@ -87,12 +79,12 @@ func Fit(width int, table bool) (s Columns) {
 	in, wider := map[string]bool{}, 0
 	for _, name := range order {
 		c := &all[slices.IndexFunc(all, func(c column) bool { return c.name == name })]
-		if c.width+1 > names || c.of != sessions && c.width+1 > share {
+		if c.width+1 > names || !c.sessions && c.width+1 > share {
 			break
 		}
 		in[name] = true
 		names -= c.width + 1
-		if c.of != sessions {
+		if !c.sessions {
 			share -= c.width + 1
 		}
 	}
@@ -129,7 +121,7 @@ func (s Columns) Spare(r *picture.Row) (n int) {
 		return 0
 	}
 	for _, c := range s {
-		if c.of != sessions {
+		if !c.sessions {
 			break
 		}
 		n += c.width + 1
@@ -193,12 +185,10 @@ func (c *column) look(l *Labels, text string) ink.Paint {
 
 // Next is the order after by: that of the next column.
 func (s Columns) Next(by picture.Sort) picture.Sort {
-	var sorts []picture.Sort
-	for _, c := range s {
-		sorts = append(sorts, c.sort)
+	if i := 1 + slices.IndexFunc(s, func(c column) bool { return c.sort == by }); i < len(s) {
+		return s[i].sort
 	}
-	sorts = append(sorts, picture.ByName)
-	return sorts[(slices.Index(sorts, by)+1)%len(sorts)]
+	return picture.ByName
 }
 
 // Over reports whether a row has no figures: it is over.

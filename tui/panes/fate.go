@@ -3,6 +3,7 @@ package panes
 import (
 	"slices"
 
+	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/tui/ink"
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
@@ -21,8 +22,10 @@ type Fate struct {
 // Fate is that of a row, in the columns of the set; with room for less than all of it, only
 // when it died, or nothing.
 func (s Columns) Fate(l *Labels, r *picture.Row, room int) Fate {
-	f := Fate{after: 1}
-	f.how, f.when = l.Fate(r.Process)
+	f := Fate{after: 1, how: howEnded(r.Process)}
+	if at := r.Process.Exited; at != nil {
+		f.when = l.Died + " " + display.Age(l.Now.Sub(*at))
+	}
 	if i := slices.IndexFunc(s, func(c column) bool { return c.name == "age" }); i >= 0 {
 		f.after = max(s[i+1:].Width(), 1)
 	}

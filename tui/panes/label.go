@@ -110,14 +110,6 @@ func (l *Labels) Note(p *api.Process) (long, short string) {
 	return "", ""
 }
 
-// Fate says how a dead process ended, and how long ago if that is known.
-func (l *Labels) Fate(p *api.Process) (how, when string) {
-	if p.Exited != nil {
-		when = l.Died + " " + display.Age(l.Now.Sub(*p.Exited))
-	}
-	return howEnded(p), when
-}
-
 // Call names the tool calls that a process may belong to, in words and in few cells; "" if its
 // creator's row says the same.
 func (l *Labels) Call(p *api.Process) (long, short string) {

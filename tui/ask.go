@@ -46,7 +46,7 @@ func (m *model) ask() tea.Cmd {
 // askWhy requests what the details need for the selected process.
 func (m *model) askWhy() tea.Cmd {
 	r, a, now := m.view.Selected(), &m.asked, m.opts.Now()
-	if r == nil || r.Kind != picture.ProcessRow || !m.showsDetails() {
+	if r == nil || r.Kind != picture.ProcessRow || m.focus != onDetails && m.layout().detail == 0 {
 		return nil
 	}
 	ref := r.Process.Ref

@@ -1,7 +1,6 @@
 package tui
 
 import (
-	"slices"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/tui/picture"
@@ -32,14 +31,8 @@ func (r *rates) sample(now time.Time, forks uint64, p *picture.Picture) {
 	before := r.sessions
 	r.sessions = make(map[string][]float64, len(before))
 	p.AllSessions(func(s *picture.Row) {
-		r.sessions[s.Session.ID] = remember(before[s.Session.ID], p.CPU(s))
+		all := append(before[s.Session.ID], p.CPU(s))
+		r.sessions[s.Session.ID] = all[max(len(all)-samples, 0):]
 	})
 	r.at, r.total, r.primed = now, forks, true
-}
-
-func remember(values []float64, v float64) []float64 {
-	if len(values) == samples {
-		values = slices.Delete(values, 0, 1)
-	}
-	return append(values, v)
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
-// part is a piece of the status line, in the longest form that fits.
+// part is a piece of the status line, in the longest form that fits, or a warning.
 type part struct {
 	ink.Paint
 	long, middle, short string
@@ -32,7 +32,7 @@ func (p part) shrunk() part {
 func (m *model) statusLine() string {
 	k, t := &m.link, m.term.theme
 	s := &k.status
-	parts := []part{m.title()}
+	parts := []part{{t.Session, "lineage", "lineage", "lineage"}}
 	if k.known {
 		sessions, live, orphans := m.totals()
 		facts := t.Live
@@ -49,7 +49,10 @@ func (m *model) statusLine() string {
 			lost := fmt.Sprintf("lost %d", s.Lost)
 			parts = append(parts, part{long: lost, middle: lost, short: lost, Paint: t.Warn})
 		}
-		parts = append(parts, m.policy(), m.freshness())
+		mode := display.Text(s.Mode)
+		parts = append(parts,
+			part{t.Dim, fmt.Sprintf("level %d, policy: %s", s.Level, mode), fmt.Sprintf("L%d %s", s.Level, mode), ""},
+			m.freshness())
 	}
 	// The last parts are the least important.
 	for i := 2*len(parts) - 1; i >= 0 && !m.fits(parts); i-- {
@@ -86,14 +89,6 @@ func (m *model) totals() (sessions, live, orphans string) {
 	return display.Count(n, "session", "sessions"), fmt.Sprintf("%d live", alive), orphans
 }
 
-// policy is the level of the kernel side, and whether rules only log.
-func (m *model) policy() part {
-	s := &m.link.status
-	mode := display.Text(s.Mode)
-	return part{long: fmt.Sprintf("level %d, policy: %s", s.Level, mode),
-		middle: fmt.Sprintf("L%d %s", s.Level, mode), Paint: m.term.theme.Dim}
-}
-
 func (m *model) joined(parts []part) string {
 	l := m.term.theme.Line(m.term.width)
 	for _, p := range parts {
@@ -106,11 +101,6 @@ func (m *model) joined(parts []part) string {
 		l.Put(p.Paint, p.long)
 	}
 	return l.Full()
-}
-
-// title says what is watched.
-func (m *model) title() part {
-	return part{long: "lineage", middle: "lineage", short: "lineage", Paint: m.term.theme.Session}
 }
 
 // freshness says how old the picture is while the daemon is away, else the result of
@@ -134,18 +124,12 @@ func (m *model) freshness() part {
 	return part{long: long, middle: "check ok", Paint: t.Dim}
 }
 
-// banner is a warning that stays on the screen while its condition holds.
-type banner struct {
-	ink.Paint
-	long, short string
-}
-
-// warnings are the banners, the worst first.
-func (m *model) warnings() (all []banner) {
+// warnings stay on the screen while their condition holds, the worst first. None has a middle form.
+func (m *model) warnings() (all []part) {
 	k, t := &m.link, m.term.theme
 	s := &k.status
 	add := func(p ink.Paint, short, format string, args ...any) {
-		all = append(all, banner{p, display.Text(fmt.Sprintf(format, args...)), short})
+		all = append(all, part{p, display.Text(fmt.Sprintf(format, args...)), "", short})
 	}
 	switch {
 	case k.away != nil && !k.known:

@@ -69,9 +69,6 @@ func (m *model) layout() layout {
 	return l
 }
 
-// showsDetails reports whether the details are on the screen.
-func (m *model) showsDetails() bool { return m.focus == onDetails || m.layout().detail > 0 }
-
 // arrange fits everything to the terminal.
 func (m *model) arrange() {
 	l := m.layout()

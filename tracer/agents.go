@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -25,14 +24,9 @@ type Agent struct {
 	// Nests also opens a session inside another one, unless the process is the root of
 	// that one.
 	Nests bool
-	Exact bool   // nothing but the name makes it one: a halt refuses it
-	Rule  uint32 // identifies the rule, for [SessionInfo].Rule
+	Exact bool // nothing but the name makes it one: a halt refuses it
 
 	Grace          time.Duration
-	MaxLifetime    time.Duration
-	MaxProcesses   uint32
-	MaxRSS         uint64
-	Idle           time.Duration
 	KeepOnRootExit bool
 }
 
@@ -61,12 +55,7 @@ func (t *Tracer) SetAgents(agents []Agent) error {
 			return fmt.Errorf("set agents: comm %q is listed twice", a.Comm)
 		}
 		wanted[comm] = bpf.LineageAgent{
-			Grace:        uint64(a.Grace),
-			MaxLifetime:  uint64(a.MaxLifetime),
-			MaxProcesses: a.MaxProcesses,
-			MaxRss:       a.MaxRSS,
-			Idle:         uint64(a.Idle),
-			Rule:         a.Rule,
+			Grace: uint64(a.Grace),
 			Flags: flag[uint32](
 				a.Nests,
 				agentNests,
@@ -223,10 +212,9 @@ func (l *lateAgents) openOne(t *Tracer, p *Process) (opened bool, err error) {
 		}
 	}
 	id, err := t.Create(SessionSpec{
-		Root: p.Identity, Name: p.Comm.String(), UID: p.UID, Rule: g.Rule, Source: SourceRule,
+		Root: p.Identity, Name: p.Comm.String(), UID: p.UID, Source: SourceRule,
 		Adopted: true, agent: true, inside: p.Session,
-		Grace: time.Duration(g.Grace), MaxLifetime: time.Duration(g.MaxLifetime), MaxProcesses: g.MaxProcesses,
-		MaxRSS: g.MaxRss, Idle: time.Duration(g.Idle), KeepOnRootExit: g.SessionFlags&sessionKeepOnRootExit != 0,
+		Grace: time.Duration(g.Grace), KeepOnRootExit: g.SessionFlags&sessionKeepOnRootExit != 0,
 	})
 	switch {
 	case errors.Is(err, ErrNotFound), errors.Is(err, ErrTooDeep), errors.Is(err, ErrFull):
@@ -300,23 +288,17 @@ func (t *Tracer) Halted() Halt {
 // PinnedHalt returns the halt that is in force for the programs that are pinned under dir, by any version; no daemon
 // need run, and nothing is changed.
 func PinnedHalt(dir string) (Halt, error) {
-	found, err := os.ReadDir(dir)
+	names, err := complete(dir)
 	if err != nil {
-		return Halt{}, fmt.Errorf("read pins: %w", err)
+		return Halt{}, err
 	}
-	for _, d := range found {
-		if !completeName.MatchString(d.Name()) {
-			continue
-		}
-		p, err := openPrevious(dir, []string{d.Name()})
-		if p == nil || err != nil {
-			return Halt{}, err
-		}
-		defer p.Close()
-		h, err := p.Halt()
-		return halt(h), err
+	p, err := openPrevious(dir, names)
+	if p == nil {
+		return Halt{}, err
 	}
-	return Halt{}, nil
+	defer p.Close()
+	h, err := p.Halt()
+	return halt(h), err
 }
 
 func halt(h bpf.LineageHalt) Halt {

@@ -52,14 +52,14 @@ func TestAgents(t *testing.T) { onEachSide(t, testAgents) }
 
 func testAgents(t *testing.T, tr *tracer.Tracer) {
 	require.NoError(t, tr.SetAgents([]tracer.Agent{
-		{Comm: agentName, Rule: 7, Grace: time.Minute, MaxProcesses: 99, Idle: time.Hour},
+		{Comm: agentName, Grace: time.Minute},
 		{Comm: "lngtest-other"},
 	}))
 	w := agent(t, agentName, "sleep 60 & echo $!; wait")
 	w.goOn()
 	child := parse(t, w.line())
 	s := opened(t, tr, w.pid())
-	if !s.Agent || s.Rule != 7 || s.Grace != time.Minute || s.MaxProcesses != 99 || s.Idle != time.Hour || s.Live != 2 || s.Parent != 0 {
+	if !s.Agent || s.Grace != time.Minute || s.Live != 2 || s.Parent != 0 {
 		t.Errorf("%+v", s)
 	}
 	if e, err := tr.Lookup(w.pid()); err != nil || e.Evidence != tracer.EvidenceRoot || e.Source != tracer.SourceRule {
@@ -93,7 +93,7 @@ func testAgents(t *testing.T, tr *tracer.Tracer) {
 func TestMissedAgents(t *testing.T) { onEachSide(t, testMissedAgents) }
 
 func testMissedAgents(t *testing.T, tr *tracer.Tracer) {
-	agents := []tracer.Agent{{Comm: agentName, Nests: true, Rule: 7}}
+	agents := []tracer.Agent{{Comm: agentName, Nests: true}}
 	up := func(script string) *workload {
 		w := agent(t, agentName, script+" & echo $!; wait")
 		w.goOn()
@@ -124,7 +124,7 @@ func testMissedAgents(t *testing.T, tr *tracer.Tracer) {
 		t.Errorf("a protected process: %+v, %v", e, err)
 	}
 	s := opened(t, tr, missed.pid())
-	if !s.Agent || s.Rule != 7 || s.Live != 2 || s.Parent != 0 {
+	if !s.Agent || s.Live != 2 || s.Parent != 0 {
 		t.Errorf("%+v", s)
 	}
 	if s, err := tr.Session(id); err != nil || s.Nested != 1 || s.Live != 3 {

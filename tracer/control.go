@@ -51,11 +51,6 @@ func (t *Tracer) share(m *ebpf.Map, size, protection int) ([]byte, error) {
 	return b, nil
 }
 
-// setFilter limits the snapshot to one session; 0 is every process.
-func (c control) setFilter(id SessionID) {
-	atomic.StoreUint64(&c.shared.Filter, uint64(id))
-}
-
 // setAdopting makes the fork hook enter outsiders that descend from the session's members: those of one uid, or all if
 // uid is 0.
 func (c control) setAdopting(id SessionID, uid uint32) {

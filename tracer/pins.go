@@ -54,6 +54,20 @@ func pinsName(spec *ebpf.CollectionSpec) (string, error) {
 	return bpf.ABI() + "-" + hex.EncodeToString(sum.Sum(nil)[:4]), nil
 }
 
+// complete lists the complete kernel sides under dir.
+func complete(dir string) (names []string, err error) {
+	found, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("read pins: %w", err)
+	}
+	for _, d := range found {
+		if completeName.MatchString(d.Name()) {
+			names = append(names, d.Name())
+		}
+	}
+	return names, nil
+}
+
 func pinPath(dir, kind, name string) string {
 	return filepath.Join(dir, kind+strings.TrimPrefix(name, "."))
 }
@@ -270,18 +284,9 @@ func Memberships(dir string, p Identity) ([]string, error) {
 		if checkRoots(d, false) != nil {
 			continue // any user could forge what is there
 		}
-		names, err := os.ReadDir(d)
-		if err != nil {
-			continue
-		}
-		var complete []string
-		for _, name := range names {
-			if completeName.MatchString(name.Name()) {
-				complete = append(complete, name.Name())
-			}
-		}
-		e, err := openPrevious(d, complete)
-		if e == nil || err != nil {
+		names, _ := complete(d)
+		e, _ := openPrevious(d, names)
+		if e == nil {
 			continue
 		}
 		if e.Has(p) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/cilium/ebpf/link"
@@ -68,7 +69,7 @@ func records(raw []byte, each func(*Process) error) error {
 
 // walk makes the snapshot. The caller holds t.verbs.
 func (t *Tracer) walk(id SessionID) ([]byte, error) {
-	t.control.setFilter(id)
+	atomic.StoreUint64(&t.control.shared.Filter, uint64(id))
 	var b bytes.Buffer
 	b.Grow(64 << 10)
 	if err := t.iterate(bpf.LineageProgSnapshot, &b); err != nil {

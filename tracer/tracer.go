@@ -62,11 +62,10 @@ type Tracer struct {
 // The error matches ErrUnsupported if this host cannot be traced, and ErrOtherABI if
 // the pins cannot be read. Minimum kernel 5.10.
 func Open(o Options) (*Tracer, error) {
-	for _, err := range []error{checkRoot(), checkCapabilities(), checkPIDNamespace(),
-		checkBTF(), checkBPFFS(o.Dir), checkLockdown()} {
-		if err != nil {
-			return nil, err
-		}
+	err := cmp.Or(checkRoot(), checkCapabilities(), checkPIDNamespace(),
+		checkBTF(), checkBPFFS(o.Dir), checkLockdown())
+	if err != nil {
+		return nil, err
 	}
 	o.RingSize = cmp.Or(o.RingSize, DefaultRingSize)
 	if o.RingSize < os.Getpagesize() || o.RingSize&(o.RingSize-1) != 0 {

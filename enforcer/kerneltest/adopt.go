@@ -127,7 +127,7 @@ func (k *Kernel) openAgent(p *Proc) tracer.SessionID {
 		return 0
 	}
 	return k.open(p, tracer.SessionInfo{
-		Name: a.Comm, UID: p.UID, Agent: true, Rule: a.Rule, KeepOnRootExit: a.KeepOnRootExit,
+		Name: a.Comm, UID: p.UID, Agent: true, KeepOnRootExit: a.KeepOnRootExit,
 	})
 }
 

@@ -50,7 +50,7 @@ func (r *AuditRecord) redact(hide func([]string) []string) {
 	if hide == nil {
 		hide = func([]string) []string { return nil }
 	}
-	r.Report = document.RedactedReport(r.Report, hide)
+	r.Report = document.ReadableReport(r.Report, 0, document.Hiding(hide))
 }
 
 // lessen leaves out of a report what members can make long.

@@ -20,15 +20,11 @@ func ReadableProcess(p *api.Process, r Reader) api.Process {
 	return d
 }
 
-// hiding reads all command lines, without secrets.
-type hiding func([]string) []string
+// Hiding reads all command lines, without secrets.
+type Hiding func([]string) []string
 
-func (hide hiding) Argv(_ uint32, argv []string) []string { return hide(argv) }
-
-// RedactedSession is a copy without secrets.
-func RedactedSession(s *api.Session, redact func([]string) []string) *api.Session {
-	return ReadableSession(s, hiding(redact))
-}
+// Argv implements [Reader].
+func (hide Hiding) Argv(_ uint32, argv []string) []string { return hide(argv) }
 
 // ReadableSession is a copy as r may read it.
 func ReadableSession(s *api.Session, r Reader) *api.Session {
@@ -63,11 +59,6 @@ func ReadableDelegated(all []api.Delegated, r Reader) []api.Delegated {
 		}
 	}
 	return out
-}
-
-// RedactedReport is a copy without secrets.
-func RedactedReport(d *api.Report, redact func([]string) []string) *api.Report {
-	return ReadableReport(d, 0, hiding(redact))
 }
 
 // ReadableReport is the receipt of a session of uid as r may read it.

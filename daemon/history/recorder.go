@@ -257,7 +257,7 @@ func (r *Recorder) record(x *RecentEvent, hidden map[*lineage.Image]*lineage.Ima
 	ev.Image, ev.Was = hide(ev.Image), hide(ev.Was)
 	rec := Record{Seq: x.Seq, Event: ev}
 	if x.Subject != nil {
-		rec.Subject, _ = json.Marshal(document.RedactedSession(x.Subject, r.Redact)) // plain structs
+		rec.Subject, _ = json.Marshal(document.ReadableSession(x.Subject, document.Hiding(r.Redact))) // plain structs
 	}
 	return rec
 }

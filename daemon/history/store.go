@@ -63,11 +63,11 @@ func (r *Recorder) rowOf(v registry.View, s *registry.Session) row {
 
 // encode makes a row's texts, without its secrets.
 func (x *row) encode(redact func(argv []string) []string) (err error) {
-	if x.Doc, err = json.Marshal(document.RedactedSession(&x.doc, redact)); err != nil {
+	if x.Doc, err = json.Marshal(document.ReadableSession(&x.doc, document.Hiding(redact))); err != nil {
 		return fmt.Errorf("encode session: %w", err)
 	}
 	if x.report != nil {
-		if x.Report, err = json.Marshal(document.RedactedReport(x.report, redact)); err != nil {
+		if x.Report, err = json.Marshal(document.ReadableReport(x.report, 0, document.Hiding(redact))); err != nil {
 			return fmt.Errorf("encode receipt: %w", err)
 		}
 	}

@@ -273,7 +273,7 @@ func (e *Enforcer) wait(now time.Duration) time.Duration {
 // judge advances one end by what a look found. done: there is nothing more to watch.
 func (e *Enforcer) judge(x *ending, now time.Duration) (r *Result, done bool) {
 	info, err := x.info, x.err
-	if errors.Is(err, tracer.ErrNotFound) {
+	if errors.Is(err, tracer.ErrNotFound) || err == nil && info.State == tracer.StateFree {
 		return &Result{Session: x.id, Verdict: api.VerdictUnknown,
 			Why: "the kernel holds no record of it", Gone: true}, true
 	}
@@ -282,9 +282,6 @@ func (e *Enforcer) judge(x *ending, now time.Duration) (r *Result, done bool) {
 	}
 	x.failing = 0
 	switch info.State {
-	case tracer.StateFree:
-		return &Result{Session: x.id, Verdict: api.VerdictUnknown,
-			Why: "the kernel holds no record of it", Gone: true}, true
 	case tracer.StateActive:
 		if info.Paused == 0 {
 			return nil, true

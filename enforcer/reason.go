@@ -3,6 +3,7 @@
 package enforcer
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 
@@ -16,6 +17,7 @@ import (
 func (e *Enforcer) Stuck(p *tracer.Process) string {
 	wchan := e.wchan(p.PID)
 	status, _ := e.proc.Status(p.PID)
+	stat, _ := e.proc.Stat(p.PID)
 	switch {
 	case p.Flags&tracer.FlagProtected != 0:
 		return "protected"
@@ -25,7 +27,7 @@ func (e *Enforcer) Stuck(p *tracer.Process) string {
 		return "frozen"
 	case status.CoreDumping: // before state D, in which the dump is written
 		return "writing a core dump" + wchan
-	case e.taskState(p.PID) == 'D' && wchan != " (kernel_clone)": // that one waits for a vfork, and can be killed
+	case stat.State == 'D' && wchan != " (kernel_clone)": // that one waits for a vfork, and can be killed
 		return "state D" + wchan
 	}
 	return ""
@@ -54,26 +56,14 @@ func (e *Enforcer) tracedBy(pid uint32) string {
 	if pid == 0 {
 		return ""
 	}
-	return strings.TrimRight(fmt.Sprintf(", traced by %d %s", pid, e.read(pid, "comm")), " \n")
-}
-
-// taskState is the state letter of the group's leader, 0 if unknown.
-func (e *Enforcer) taskState(pid uint32) byte {
-	stat, _ := e.proc.Stat(pid)
-	return stat.State
+	return strings.TrimRight(fmt.Sprintf(", traced by %d %s", pid, e.proc.Comm(pid)), " ")
 }
 
 // wchan is the kernel function that the leader sleeps in, as " (name)".
 func (e *Enforcer) wchan(pid uint32) string {
-	name := strings.TrimSpace(e.read(pid, "wchan"))
-	if name == "" || name == "0" {
+	name, _ := e.proc.Read(pid, "wchan", procfs.MaxFile)
+	if name = bytes.TrimSpace(name); len(name) == 0 || string(name) == "0" {
 		return ""
 	}
-	return " (" + name + ")"
-}
-
-// read returns the text of a file of a process, "" if it cannot be read.
-func (e *Enforcer) read(pid uint32, file string) string {
-	b, _ := e.proc.Read(pid, file, procfs.MaxFile)
-	return string(b)
+	return fmt.Sprintf(" (%s)", name)
 }

@@ -38,31 +38,20 @@ type Receipt struct {
 	LeftOver bool // the members are leftovers: their root was gone before the end began
 }
 
-// Death is one exit event of a member, with what is known about it.
-type Death struct {
-	ID       tracer.Identity
-	Comm     string
-	Argv     []string
-	Flags    tracer.EntryFlags
-	Leftover bool // its session's root was gone before it died, and before the end began
-	Killer   *api.Sender
-}
-
 // Died adds a member that died after the end began, or of lineage's signals. The
-// outcome comes from the kernel's own note of what it sent. take is asked for the bytes that the
+// outcome comes from flags, the kernel's own note of what it sent. take is asked for the bytes that the
 // receipt then takes more: if they are not there, the command line is left out, or the process.
-func (r *Receipt) Died(d Death, take func(bytes int) bool) {
-	outcome := api.OutcomeSelf
+func (r *Receipt) Died(o api.Outcome, flags tracer.EntryFlags, take func(bytes int) bool) {
+	o.Outcome = api.OutcomeSelf
 	switch {
-	case d.Flags&tracer.FlagKilled != 0:
-		outcome = api.OutcomeKill
+	case flags&tracer.FlagKilled != 0:
+		o.Outcome = api.OutcomeKill
 		r.killed++
-	case d.Flags&tracer.FlagTermed != 0:
-		outcome = api.OutcomeTerm
+	case flags&tracer.FlagTermed != 0:
+		o.Outcome = api.OutcomeTerm
 	}
 	r.ended++
-	r.Add(api.Outcome{Ref: ref(d.ID), Comm: d.Comm, Argv: d.Argv, Outcome: outcome,
-		Leftover: d.Leftover, Killer: d.Killer}, take)
+	r.Add(o, take)
 }
 
 // Add adds an outcome, as Died does.

@@ -19,7 +19,7 @@ func take(int) bool { return true }
 func TestReceipt(t *testing.T) {
 	var r Receipt
 	for i, f := range []tracer.EntryFlags{0, tracer.FlagTermed, tracer.FlagTermed | tracer.FlagKilled} {
-		r.Died(Death{ID: tracer.Identity{PID: uint32(i + 1), Start: 5}, Flags: f, Leftover: i > 0}, take)
+		r.Died(api.Outcome{Ref: ref(tracer.Identity{PID: uint32(i + 1), Start: 5}), Leftover: i > 0}, f, take)
 	}
 	rep := r.Report(tracer.SessionInfo{Forks: 10, Live: 2, Cause: tracer.CauseEnd}, 0, time.Second, nil)
 	if rep.Verdict != "" || rep.Killed != 1 || rep.Started != 11 || rep.Exited != 6 || rep.Left != 2 || rep.DurationMS != 1000 {
@@ -35,7 +35,7 @@ func TestReceipt(t *testing.T) {
 		}
 	}
 	for range maxOutcomes {
-		r.Died(Death{Flags: tracer.FlagKilled}, take)
+		r.Died(api.Outcome{}, tracer.FlagKilled, take)
 	}
 	res := &Result{Verdict: api.VerdictClean, Info: tracer.SessionInfo{Forks: 10}}
 	if rep := r.Report(tracer.SessionInfo{}, 0, 0, res); !rep.Truncated || len(rep.Processes) != maxOutcomes || rep.Counted == nil || rep.Counted.Births != 10 {
@@ -50,7 +50,7 @@ func TestReceiptMemory(t *testing.T) {
 	left := 20*outcomeSize + 3*memory.ArgvSize(make([]string, 4000)) + outcomeSize/2
 	before := left
 	for range 30 {
-		r.Died(Death{Comm: "lngtest", Argv: make([]string, 4000)}, func(n int) bool {
+		r.Died(api.Outcome{Comm: "lngtest", Argv: make([]string, 4000)}, 0, func(n int) bool {
 			if n > left {
 				return false
 			}
@@ -75,13 +75,13 @@ func TestReceiptText(t *testing.T) {
 	var r Receipt
 	long := []string{strings.Repeat("x", 4094)}
 	for range maxOutcomes / 2 {
-		r.Died(Death{Comm: "lngtest", Argv: long, Flags: tracer.FlagKilled}, take)
+		r.Died(api.Outcome{Comm: "lngtest", Argv: long}, tracer.FlagKilled, take)
 	}
 	r = Resume(r.Booked())
 	for range maxOutcomes/2 - 1 {
-		r.Died(Death{Comm: "lngtest", Argv: long, Flags: tracer.FlagKilled}, take)
+		r.Died(api.Outcome{Comm: "lngtest", Argv: long}, tracer.FlagKilled, take)
 	}
-	r.Died(Death{Comm: "lngtest", Argv: []string{"sh"}, Flags: tracer.FlagKilled}, take)
+	r.Died(api.Outcome{Comm: "lngtest", Argv: []string{"sh"}}, tracer.FlagKilled, take)
 	rep := r.Report(tracer.SessionInfo{}, 0, 0, nil)
 	size := 0
 	for _, p := range rep.Processes {
@@ -97,9 +97,9 @@ func TestReceiptStorm(t *testing.T) {
 	var r Receipt
 	for range 2 {
 		for range maxOutcomes {
-			r.Died(Death{Comm: "lngtest-self"}, take)
+			r.Died(api.Outcome{Comm: "lngtest-self"}, 0, take)
 		}
-		r.Died(Death{Comm: "lngtest-ended", Flags: tracer.FlagTermed}, take)
+		r.Died(api.Outcome{Comm: "lngtest-ended"}, tracer.FlagTermed, take)
 		r = Resume(r.Booked())
 	}
 	rep := r.Report(tracer.SessionInfo{}, 0, 0, nil)
@@ -124,14 +124,14 @@ func TestReceiptKiller(t *testing.T) {
 	var r Receipt
 	by := &api.Sender{Signal: "SIGTERM", Kind: "process", Process: &api.Process{Comm: "pkill", Session: "x"}}
 	taken := 0
-	r.Died(Death{Killer: by}, func(n int) bool { taken += n; return true })
+	r.Died(api.Outcome{Killer: by}, 0, func(n int) bool { taken += n; return true })
 	if r.outcomes[0].Killer != by || taken != r.Size() || taken <= outcomeSize {
 		t.Errorf("%+v, %d bytes", r.outcomes, taken)
 	}
 	if again := Resume(r.Booked()); again.Size() != r.Size() {
 		t.Errorf("continued: %d bytes, before %d", again.Size(), r.Size())
 	}
-	r.Died(Death{Killer: by}, func(n int) bool { return n == outcomeSize })
+	r.Died(api.Outcome{Killer: by}, 0, func(n int) bool { return n == outcomeSize })
 	if r.outcomes[1].Killer != nil {
 		t.Error("it is kept without room")
 	}

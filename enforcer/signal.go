@@ -36,8 +36,11 @@ type Handle interface {
 // wraps ErrGuarded, ErrIdentity, ErrUnknown or ErrStranger; nothing was sent then.
 func (e *Enforcer) Signal(target, caller tracer.Identity, sig unix.Signal) (Outcome, error) {
 	held, err := e.hold(target.PID)
-	if err != nil {
-		return e.absent(target, err)
+	switch {
+	case errors.Is(err, unix.ESRCH):
+		return Gone, nil
+	case err != nil:
+		return 0, &Refusal{Kind: ErrUnknown, Process: target, Why: "cannot be held", Err: err}
 	}
 	defer held.Close()
 	host, spared, err := e.look(caller)
@@ -59,31 +62,18 @@ func (e *Enforcer) Signal(target, caller tracer.Identity, sig unix.Signal) (Outc
 	if p.Zombie {
 		return Gone, nil
 	}
-	return send(held, target, sig)
+	switch err := held.Signal(sig); {
+	case errors.Is(err, unix.ESRCH):
+		return Gone, nil
+	case err != nil:
+		return 0, fmt.Errorf("signal pid %d: %w", target.PID, err)
+	}
+	return Sent, nil
 }
 
 // Outsider is the refusal to signal a process that is in no session.
 func Outsider(p tracer.Identity, comm string) *Refusal {
 	return &Refusal{Kind: ErrStranger, Process: p, Comm: comm, Why: "is not a member of a session"}
-}
-
-// absent handles a process that could not be held.
-func (e *Enforcer) absent(id tracer.Identity, err error) (Outcome, error) {
-	if errors.Is(err, unix.ESRCH) {
-		return Gone, nil
-	}
-	return 0, &Refusal{Kind: ErrUnknown, Process: id, Why: "cannot be held", Err: err}
-}
-
-func send(held Handle, id tracer.Identity, sig unix.Signal) (Outcome, error) {
-	err := held.Signal(sig)
-	if errors.Is(err, unix.ESRCH) {
-		return Gone, nil
-	}
-	if err != nil {
-		return 0, fmt.Errorf("signal pid %d: %w", id.PID, err)
-	}
-	return Sent, nil
 }
 
 // pidfd is the Handle of a real process.

@@ -30,43 +30,42 @@ type Leftover struct {
 
 // prove returns the verdict of an empty session: clean unless there is a reason against it.
 func (e *Enforcer) prove(info tracer.SessionInfo) Result {
-	r := Result{Session: info.ID, Info: info}
-	left, zombies, err := e.members(info.ID)
-	r.Left, r.Zombies = left, zombies
+	r := Result{Session: info.ID, Info: info, Verdict: api.VerdictUnknown}
+	var err error
+	r.Left, r.Zombies, err = e.members(info.ID)
 	switch {
 	case err != nil:
-		r.Verdict, r.Why = api.VerdictUnknown, fmt.Sprintf("the task list could not be read: %v", err)
-		return r
-	case len(left) > 0:
-		r.Verdict = api.VerdictUnknown
-		r.Why = fmt.Sprintf("the kernel counts no member, its task list has %d", len(left))
-		return r
+		r.Why = fmt.Sprintf("the task list could not be read: %v", err)
+	case len(r.Left) > 0:
+		r.Why = fmt.Sprintf("the kernel counts no member, its task list has %d", len(r.Left))
 	case info.Live != 0 || info.Dying != 0:
-		r.Verdict, r.Why = api.VerdictUnknown, fmt.Sprintf("it is closed, but %d live and %d dying are counted",
-			info.Live, info.Dying)
-		return r
+		r.Why = fmt.Sprintf("it is closed, but %d live and %d dying are counted", info.Live, info.Dying)
 	case info.Drifted:
-		r.Verdict, r.Why = api.VerdictUnknown, "the kernel's count of members had to be corrected: one was lost"
-		return r
-	}
-	r.Confirmed = true
-	if n := info.Unentered; n > 0 {
-		r.Verdict = api.VerdictUnknown
-		r.Why = fmt.Sprintf("the kernel side had no room for %d children of members: those that were not found may be alive", n)
-		return r
+		r.Why = "the kernel's count of members had to be corrected: one was lost"
+	default:
+		r.Confirmed = true
+		r.Verdict, r.Why = e.complete(info)
+	return r
+}
+
+// complete is the verdict of a session without members: clean unless births may have been missed.
+func (e *Enforcer) complete(info tracer.SessionInfo) (verdict api.Verdict, why string) {
 	}
 	e.mu.Lock()
 	before := e.baseline[info.ID]
 	e.mu.Unlock()
+	case info.Unentered > 0:
+		why = fmt.Sprintf("the kernel side had no room for %d children of members: those that were not found may be alive",
+			info.Unentered)
 	switch now, err := e.kernel.MissedBirths(); {
 	case err != nil:
-		r.Verdict, r.Why = api.VerdictUnknown, fmt.Sprintf("whether births were missed could not be read: %v", err)
+		why = fmt.Sprintf("whether births were missed could not be read: %v", err)
 	case now > before:
-		r.Verdict, r.Why = api.VerdictUnknown, fmt.Sprintf("%d births may have been missed", now-before)
+		why = fmt.Sprintf("%d births may have been missed", now-before)
 	default:
-		r.Verdict = api.VerdictClean
+		return api.VerdictClean, ""
 	}
-	return r
+	return api.VerdictUnknown, why
 }
 
 // leftovers names the processes that remain when the limit has passed. The session

@@ -15,7 +15,7 @@ import (
 // dies books deaths of members that ran command lines of 4,000 empty arguments.
 func dies(o *Registry, s *Session, deaths int) {
 	for range deaths {
-		s.receipt.Died(enforcer.Death{Comm: "lngtest", Argv: make([]string, 4000)}, func(n int) bool { return o.ended.Take(s.info.UID, n) })
+		s.receipt.Died(api.Outcome{Comm: "lngtest", Argv: make([]string, 4000)}, 0, func(n int) bool { return o.ended.Take(s.info.UID, n) })
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
-	"github.com/lineage-ebpf/lineage/enforcer"
+	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -99,7 +99,7 @@ func TestEndedBy(t *testing.T) {
 		s := session(t, o, k, 100)
 		Tx{o.view()}.asked(s, &api.Caller{UID: 5}, nil)
 		s.info.State, s.info.Cause, s.info.EndedAt = tracer.StateEnding, cause, 1
-		s.receipt.Died(enforcer.Death{ID: s.info.Root, Comm: "lngtest-root", Argv: []string{"lngtest-root", "--token=x"}}, func(int) bool { return true })
+		s.receipt.Died(api.Outcome{Ref: document.Ref(s.info.Root), Comm: "lngtest-root", Argv: []string{"lngtest-root", "--token=x"}}, 0, func(int) bool { return true })
 		check := func(when string) {
 			t.Helper()
 			if r := o.view().Report(s, access.Caller{}); (r.EndedBy != nil) != named {

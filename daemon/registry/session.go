@@ -260,16 +260,15 @@ func (r *Registry) died(s *Session, ev *tracer.Event) {
 		!(root && s.info.Cause == tracer.CauseRootExit)
 	leftover := s.LeftOver() && ev.Time >= s.rootDied && !root
 	if ending || signalled || leftover {
-		d := enforcer.Death{
-			ID:       ev.Process,
-			Flags:    ev.Flags,
+		d := api.Outcome{
+			Ref:      document.Ref(ev.Process),
 			Leftover: leftover,
 			Killer:   document.Killer(r.view().Encoder().Clock, ev.Process, "", ev.Flags, ev.Signal),
 		}
 		if n, ok := r.graph.Node(ev.Process); ok {
 			d.Comm, d.Argv = n.Comm.String(), n.Argv
 		}
-		s.receipt.Died(d, func(n int) bool { return r.ended.Take(s.info.UID, n) })
+		s.receipt.Died(d, ev.Flags, func(n int) bool { return r.ended.Take(s.info.UID, n) })
 	}
 	if root {
 		s.rootDied = ev.Time

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"net"
-	"os/user"
-	"strconv"
 	"sync"
 	"time"
 
@@ -61,10 +59,8 @@ func New(o Options) *Access {
 
 // Group is the gid of [ReadGroup], -1 if the host has no such group.
 func Group() int {
-	if g, err := user.LookupGroup(ReadGroup); err == nil {
-		if gid, err := strconv.Atoi(g.Gid); err == nil {
-			return gid
-		}
+	if gid, err := system.GroupID(ReadGroup); err == nil {
+		return gid
 	}
 	return -1
 }
@@ -242,13 +238,9 @@ func (a *Access) Refused(c Caller, v Verb, what, why string) {
 	a.refusals.Add(a.record(c, v, AuditRefused, why, &AuditTarget{Session: what}))
 }
 
-// Done records a verb that changed something and is not an end.
-func (a *Access) Done(c Caller, v Verb, session string) {
-	a.o.Audit(a.record(c, v, AuditDone, "", &AuditTarget{Session: session}))
-}
-
-// DoneTo records what was done to one process of a session, and its result.
-func (a *Access) DoneTo(c Caller, v Verb, result, session string, ref api.Ref) {
+// Done records a verb that changed something and is not an end: of a session, or of one
+// of its processes.
+func (a *Access) Done(c Caller, v Verb, result, session string, ref api.Ref) {
 	a.o.Audit(a.record(c, v, AuditDone, result, &AuditTarget{Session: session, PID: ref.PID, StartNS: ref.StartNS}))
 }
 
@@ -257,10 +249,11 @@ func (a *Access) Did(c Caller, v Verb, what string) {
 	a.o.Audit(a.record(c, v, AuditDone, what, nil))
 }
 
-// Unsignalled records that a signal was not sent.
-func (a *Access) Unsignalled(c Caller, why, session string, ref api.Ref) {
+// Unsignalled records that a signal was not sent, and returns why.
+func (a *Access) Unsignalled(c Caller, session string, ref api.Ref, why error) error {
 	a.count(Kill.String())
-	a.refusals.Add(a.record(c, Kill, AuditRefused, why,
+	return why
+	a.refusals.Add(a.record(c, Kill, AuditRefused, why.Error(),
 		&AuditTarget{Session: session, PID: ref.PID, StartNS: ref.StartNS}))
 }
 

@@ -57,7 +57,7 @@ func (a *Acts) Pause(ctx context.Context, word string, c access.Caller, verb acc
 	a.o.Log.Info().Str(system.KeyVerb, verb.String()).
 		Str(system.KeySession, id.String()).Int(system.KeyLeft, len(left)).
 		EmbedObject(c).Msg("session paused or resumed")
-	a.o.Access.Done(c, verb, id.String())
+	a.o.Access.Done(c, verb, "", id.String(), api.Ref{})
 	return a.paused(id, c, verb, left)
 }
 

@@ -80,7 +80,7 @@ func (h *acting) postSession(w http.ResponseWriter, r *http.Request, c access.Ca
 	h.Log.Info().Str(system.KeySession, d.ID).Str(system.KeyName, d.Name).
 		Uint32(system.KeyUID, c.UID).Uint32(system.KeyPID, spec.Root.PID).
 		Msg("session created")
-	h.Access.Done(c, access.Create, d.ID)
+	h.Access.Done(c, access.Create, "", d.ID, api.Ref{})
 	d.Head, d.Token, d.Warnings = api.NewHead("session"), token, h.Steward.Unrefused(spec.Protection.Spare != tracer.SpareNone)
 	return reply(w, http.StatusCreated, d)
 }
@@ -267,7 +267,7 @@ func (h *acting) postAdopted(w http.ResponseWriter, req *api.NewSession, c acces
 	h.Log.Info().Str(system.KeySession, d.ID).Str(system.KeyName, d.Name).
 		Uint32(system.KeyUID, c.UID).Uint32(system.KeyPID, spec.Root.PID).
 		Int(system.KeyAdded, n).Msg("process adopted")
-	h.Access.Done(c, access.Adopt, d.ID)
+	h.Access.Done(c, access.Adopt, "", d.ID, api.Ref{})
 	d.Head, d.Warnings = api.NewHead("session"), h.leftOut(c, info.ID)
 	return reply(w, http.StatusCreated, d)
 }

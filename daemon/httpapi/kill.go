@@ -49,7 +49,7 @@ func (h *acting) postKill(w http.ResponseWriter, r *http.Request, c access.Calle
 	}
 	id := document.ID(ref)
 	if now, err := h.Kernel.Identify(id.PID); err == nil && now != id {
-		return h.unkilled(c, "", ref, acts.Unsent(lookup.OtherProcess(ref)))
+		return h.Access.Unsignalled(c, "", ref, acts.Unsent(lookup.OtherProcess(ref)))
 	}
 	_, live, err := h.Find.Identity(word, c)
 	if err != nil {
@@ -67,23 +67,17 @@ func (h *acting) postKill(w http.ResponseWriter, r *http.Request, c access.Calle
 		return h.Access.Refuse(c, access.Kill, ref.String(), d)
 	}
 	if v == access.Read { // it may become a member now, and Kill was not decided
-		return h.unkilled(c, "", ref, acts.Refused("kill "+ref.String(), enforcer.Outsider(id, p.Comm)))
+		return h.Access.Unsignalled(c, "", ref, acts.Refused("kill "+ref.String(), enforcer.Outsider(id, p.Comm)))
 	}
 	outcome, err := h.Enforcer.Signal(id, c.ID, sig)
 	if err != nil {
-		return h.unkilled(c, p.Session, ref, acts.Refused("kill "+ref.String(), err))
+		return h.Access.Unsignalled(c, p.Session, ref, acts.Refused("kill "+ref.String(), err))
 	}
 	h.Log.Info().Str(system.KeyVerb, access.Kill.String()).
 		Str(system.KeySession, p.Session).Str(system.KeySignal, req.Signal).
 		Int(system.KeyTarget, ref.PID).EmbedObject(c).Str(system.KeyReason, outcome.String()).Msg("member signalled")
-	h.Access.DoneTo(c, access.Kill, "SIG"+req.Signal+": "+outcome.String(), p.Session, ref)
+	h.Access.Done(c, access.Kill, "SIG"+req.Signal+": "+outcome.String(), p.Session, ref)
 	return reply(w, http.StatusOK, api.Killed{Head: api.NewHead("killed"), Process: *p, Outcome: outcome.String()})
-}
-
-// unkilled records that a signal was not sent, and returns why.
-func (h *acting) unkilled(c access.Caller, session string, ref api.Ref, err error) error {
-	h.Access.Unsignalled(c, err.Error(), session, ref)
-	return err
 }
 
 // pausing answers the requests for a pause, or a resume.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/system"
@@ -216,8 +217,7 @@ func (k *Keeper) handOver(h *handover, c access.Caller) (tracer.SessionID, error
 	for _, id := range h.processes {
 		why := fmt.Sprintf("from session %v, until %s: %s", h.from.ID,
 			h.until.UTC().Format(time.RFC3339), h.why.Reason)
-		k.Access.DoneTo(c, access.Keep, why, info.ID.String(),
-			api.Ref{PID: int(id.PID), StartNS: api.U64(id.Start)})
+		k.Access.Done(c, access.Keep, why, info.ID.String(), document.Ref(id))
 	}
 	return info.ID, nil
 }

@@ -22,8 +22,7 @@ const (
 	ReadSearch    Capability = cap.DAC_READ_SEARCH // /proc/PID/fd of others, which only its owner may list
 	WriteAnywhere Capability = cap.DAC_OVERRIDE    // files in a directory that is not root's
 	BPF           Capability = cap.BPF             // programs and maps
-	Perfmon       Capability = cap.PERFMON         // programs that read the kernel's memory
-	Admin         Capability = cap.SYS_ADMIN       // for both, on kernels that do not have these two
+	Admin         Capability = cap.SYS_ADMIN       // for that, on kernels that do not have it
 )
 
 // DropPrivileges leaves this process only those of the given capabilities that it has, and none

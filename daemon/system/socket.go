@@ -64,7 +64,7 @@ func permit(path string, mode os.FileMode, group string) (made unix.Stat_t, err 
 		return made, errors.New("it was replaced")
 	}
 	if group != "" {
-		gid, err := groupID(group)
+		gid, err := GroupID(group)
 		if err == nil {
 			err = unix.Fchownat(fd, "", -1, gid, unix.AT_EMPTY_PATH)
 		}
@@ -75,7 +75,7 @@ func permit(path string, mode os.FileMode, group string) (made unix.Stat_t, err 
 	return made, os.Chmod(fmt.Sprintf("/proc/self/fd/%d", fd), mode) // fchmod(2) refuses O_PATH
 }
 
-func groupID(name string) (int, error) {
+func GroupID(name string) (int, error) {
 	g, err := user.LookupGroup(name)
 	if err != nil {
 		return 0, err

@@ -133,16 +133,9 @@ func bootID(proc procfs.FS) string {
 }
 
 func systemClock() registry.Clock {
-	get := func(id int32) time.Duration {
-		var ts unix.Timespec
-		if err := unix.ClockGettime(id, &ts); err != nil {
-			panic(err) // these clocks exist since 2.6.39
-		}
-		return time.Duration(ts.Nano())
-	}
-	boottime := func() uint64 { return uint64(get(unix.CLOCK_BOOTTIME)) }
+	boottime := func() uint64 { return uint64(system.Time(unix.CLOCK_BOOTTIME)) }
 	return registry.Clock{
-		Monotonic: func() time.Duration { return get(unix.CLOCK_MONOTONIC) },
+		Monotonic: func() time.Duration { return system.Time(unix.CLOCK_MONOTONIC) },
 		Boottime:  boottime,
 		Clock:     document.Following(time.Now, boottime),
 	}

@@ -32,14 +32,9 @@ func (o *Options) begin(started *policy.Policy) {
 
 // reloadOn reads the policy again at each signal.
 func reloadOn(ctx context.Context, hup <-chan os.Signal, steward *rules.Steward, m *system.Manager) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-hup:
-			m.Notify(system.Reloading()...)
-			_ = steward.Reload() // it is logged, and shown in the status
-			m.Notify(system.Ready)
-		}
-	}
+	system.Each(ctx, hup, func(os.Signal) {
+		m.Notify(system.Reloading()...)
+		_ = steward.Reload() // it is logged, and shown in the status
+		m.Notify(system.Ready)
+	})
 }

@@ -78,14 +78,7 @@ func (s *Steward) judgeLater(id tracer.SessionID, after time.Duration) {
 
 // JudgeAgents judges the sessions that the kernel opened, one after the other.
 func (s *Steward) JudgeAgents(ctx context.Context, find FindAsker) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case id := <-s.unjudged:
-			s.judgeAgent(id, find)
-		}
-	}
+	system.Each(ctx, s.unjudged, func(id tracer.SessionID) { s.judgeAgent(id, find) })
 }
 
 func (s *Steward) judgeAgent(id tracer.SessionID, find FindAsker) {

@@ -66,14 +66,7 @@ func (s *Steward) handOver(spec tracer.SessionSpec, all []tracer.Identity, note 
 // KeepByRule applies the keep rules to each program that members exec, and after a
 // reload to all members.
 func (s *Steward) KeepByRule(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case id := <-s.execs:
-			s.keepIfRuled(s.o.Rules.Policy(), id)
-		}
-	}
+	system.Each(ctx, s.execs, func(id tracer.Identity) { s.keepIfRuled(s.o.Rules.Policy(), id) })
 }
 
 // keepRunning applies the keep rules to all members.

@@ -94,14 +94,7 @@ func (f *Feed) idle() bool {
 
 // Run feeds the view while there are readers, until ctx is done.
 func (f *Feed) Run(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-f.wanted:
-		}
-		f.watched(ctx)
-	}
+	system.Each(ctx, f.wanted, func(struct{}) { f.watched(ctx) })
 }
 
 // watched feeds the view for as long as there are readers.

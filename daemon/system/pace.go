@@ -4,6 +4,7 @@ package system
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -19,6 +20,18 @@ func Offer[T any](to chan<- T, v T) bool {
 		return true
 	default:
 		return false
+	}
+}
+
+// Each calls f with what comes from a channel, one after the other, until ctx is done.
+func Each[T any](ctx context.Context, from <-chan T, f func(T)) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case v := <-from:
+			f(v)
+		}
 	}
 }
 
@@ -53,11 +66,13 @@ func (w *PacedWork) used() time.Duration {
 	return ThreadTime() + w.Elsewhere()
 }
 
-// ThreadTime is the CPU time of this thread.
-func ThreadTime() time.Duration {
+func ThreadTime() time.Duration { return Time(unix.CLOCK_THREAD_CPUTIME_ID) }
+
+// Time is the time of one of the kernel's clocks, all of which exist since 2.6.39.
+func Time(clock int32) time.Duration {
 	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts); err != nil {
-		panic(err) // the clock exists since 2.6.12
+	if err := unix.ClockGettime(clock, &ts); err != nil {
+		panic(err)
 	}
 	return time.Duration(ts.Nano())
 }

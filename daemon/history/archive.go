@@ -168,9 +168,6 @@ func (a *Archive) ReceiptOf(ctx context.Context, boot, word string, c access.Cal
 	return nil, err
 }
 
-// Newest is the number of the receipt that was written last.
-func (a *Archive) Newest(ctx context.Context) (int64, error) { return a.r.Journal.Newest(ctx) }
-
 // After is the receipt that was written first after that of a number, as c may read it, and its number. nil: that
 // was the last one, or if the number is another one, it cannot be read.
 func (a *Archive) After(ctx context.Context, number int64, c access.Caller) (*api.Receipt, int64, error) {

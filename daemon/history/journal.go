@@ -71,9 +71,6 @@ type Journal struct {
 // written to it.
 func OpenJournal(path string, o JournalOptions) *Journal {
 	o.MaxBytes = cmp.Or(o.MaxBytes, 1<<30)
-	if o.Now == nil {
-		o.Now = time.Now
-	}
 	if o.Changed == nil {
 		o.Changed = func(error, string) {}
 	}
@@ -141,7 +138,7 @@ func (j *Journal) connect(ctx context.Context) error {
 		return err // it names the path
 	}
 	// An existing file is not written before it is known to be ours.
-	r, err := readers(j.path)
+	r, err := connect(j.path, 4, "deferred", "query_only(1)")
 	if err != nil {
 		return err
 	}

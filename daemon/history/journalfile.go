@@ -107,9 +107,6 @@ func connect(path string, conns int, txlock string, pragmas ...string) (*sql.DB,
 	return db, nil
 }
 
-// readers never write the file.
-func readers(path string) (*sql.DB, error) { return connect(path, 4, "deferred", "query_only(1)") }
-
 // writer is one connection. The layout of pages is set for a new file only.
 func writer(path string, fresh bool, maxBytes int64) (*sql.DB, error) {
 	var layout []string

@@ -93,25 +93,20 @@ func (r *Recorder) Hooks() *registry.Hooks {
 		Saved: func(_ registry.View, s *registry.Session) {
 			r.marks.unsaved[s.ID()] = true
 			delete(r.marks.saved, s.ID())
-			r.wake()
+			system.Offer(r.saving, struct{}{})
 		},
 		Forgotten: func(_ registry.View, s *registry.Session) {
 			if !s.Closed() {
 				if len(r.marks.letGo) < RingSize {
 					r.marks.letGo = append(r.marks.letGo, s.ID())
 				}
-				r.wake()
+				system.Offer(r.saving, struct{}{})
 			} else if !r.marks.saved[s.ID()] {
 				r.marks.unkept++
 			}
 			delete(r.marks.saved, s.ID())
 		},
 	}
-}
-
-// wake signals the recorder that marks were made.
-func (r *Recorder) wake() {
-	system.Offer(r.saving, struct{}{})
 }
 
 // Begin runs the recorder until End.

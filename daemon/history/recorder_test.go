@@ -27,7 +27,7 @@ func newRecorder(t *testing.T) (r *Recorder, execs func(n int)) {
 	t.Helper()
 	f := registrytest.New(t)
 	ring := NewRing(1, RingSize)
-	j := OpenJournal(filepath.Join(t.TempDir(), "history.db"), JournalOptions{Boot: "boot"})
+	j := OpenJournal(filepath.Join(t.TempDir(), "history.db"), JournalOptions{Boot: "boot", Now: time.Now})
 	r = NewRecorder(Options{Ground: f.Ground(), Ring: ring, Journal: j, Boot: "boot", Redact: policy.Default().Redact})
 	f.R.Attach(ring.Hooks(), r.Hooks())
 	t.Cleanup(j.Close)
@@ -165,7 +165,7 @@ func TestGathers(t *testing.T) {
 		time.Sleep(5 * r.pauses.period)
 	}
 	r.End()
-	j := OpenJournal(r.Journal.Path(), JournalOptions{Boot: "boot"})
+	j := OpenJournal(r.Journal.Path(), JournalOptions{Boot: "boot", Now: time.Now})
 	defer j.Close()
 	blocks := 0
 	for b := new(Block); b != nil; blocks++ {

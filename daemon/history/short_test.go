@@ -23,7 +23,7 @@ import (
 // writeOn writes batch after batch and prints which are in the file, until it is
 // killed.
 func writeOn(path string) error {
-	j := OpenJournal(path, JournalOptions{Boot: "b1"})
+	j := OpenJournal(path, JournalOptions{Boot: "b1", Now: time.Now})
 	if err := j.Err(); err != nil {
 		return err
 	}

@@ -48,7 +48,7 @@ func (h *sessions) receiptAfter(ctx context.Context, place string, c access.Call
 	c.UID, c.Group = ^uint32(0), true // a command's is signed: what stores it elsewhere cannot hide secrets any more
 	var session, command int64
 	if place == "now" {
-		if session, err = h.Archive.Newest(ctx); err != nil {
+		if session, err = h.Archive.Journal().Newest(ctx); err != nil {
 			return nil, err
 		}
 		command = h.Signed.Newest(ctx, c)

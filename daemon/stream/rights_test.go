@@ -37,7 +37,7 @@ type stage struct {
 func newStage(t *testing.T) *stage {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "h", "history.db")
-	j := history.OpenJournal(file, history.JournalOptions{Boot: lastBoot})
+	j := history.OpenJournal(file, history.JournalOptions{Boot: lastBoot, Now: time.Now})
 	b := history.Batch{Zero: time.Unix(0, 0)}
 	for _, s := range []history.Session{{ID: mine, Word: "mine", UID: 1000}, {ID: theirs, Word: "theirs", UID: 1001}, {ID: nested, Word: "nested", UID: 1000, Parent: mine}} {
 		s.Boot, s.Zero, s.Started, s.Ended, s.Doc = lastBoot, b.Zero, time.Unix(1, 0), time.Unix(2, 0), []byte("{}")
@@ -45,7 +45,7 @@ func newStage(t *testing.T) *stage {
 	}
 	require.NoError(t, j.Write(t.Context(), &b))
 	j.Close()
-	j = history.OpenJournal(file, history.JournalOptions{Boot: thisBoot})
+	j = history.OpenJournal(file, history.JournalOptions{Boot: thisBoot, Now: time.Now})
 	t.Cleanup(j.Close)
 	f := registrytest.New(t)
 	f.Run()

@@ -170,7 +170,7 @@ func (r *reader) sendPast(ctx context.Context, b *history.Block, then document.C
 	if subject := new(api.Session); len(x.Subject) > 0 && json.Unmarshal(x.Subject, subject) == nil {
 		d.Subject = document.ReadableSession(subject, r.caller)
 	}
-	r.append(d.MarshalJSON())
+	r.out.Append(d.MarshalJSON())
 }
 
 // mayReadPast decides from memory, else from the history, once for each session.

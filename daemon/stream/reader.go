@@ -70,7 +70,7 @@ func (r *reader) run(ctx context.Context, from uint64) {
 			r.finish(ReasonUntil)
 			return
 		case <-beat:
-			r.out.Encode(heartbeat{"heartbeat", api.U64(r.e.o.Clock.Boottime())})
+			r.out.Encode(api.Event{Head: api.Head{Kind: "heartbeat"}, TimeNS: api.U64(r.e.o.Clock.Boottime())})
 		case <-wake:
 		}
 	}
@@ -119,25 +119,11 @@ func (r *reader) atEnd(over bool) string {
 	return ""
 }
 
-type heartbeat struct {
-	Kind   string  `json:"kind"`
-	TimeNS api.U64 `json:"time_ns"`
-}
-
 // send encodes an event if the reader asked for it and may see it.
 func (r *reader) send(ev *history.RecentEvent) {
 	if r.gets(&ev.Event, func() bool { return r.mayRead(ev.About) }) {
-		r.append(r.e.encoded.line(r.e.o.Clock.Clock, ev, r.caller))
+		r.out.Append(r.e.encoded.line(r.e.o.Clock.Clock, ev, r.caller))
 	}
-}
-
-// append gathers the line of an event.
-func (r *reader) append(text []byte, err error) {
-	if err != nil {
-		r.e.o.Log.Error().Err(err).Msg("line not encoded")
-		return
-	}
-	r.out.Append(text)
 }
 
 // gets reports whether the reader asked for an event and may read its session, and notes the end of

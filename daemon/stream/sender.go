@@ -75,6 +75,11 @@ func (s *Sender) Begin() {
 	s.w.WriteHeader(http.StatusOK)
 }
 
+	s.Append(append(b, '\n'), err)
+}
+
+// Append gathers an encoded line, unless there was an error.
+func (s *Sender) Append(text []byte, err error) {
 // Encode gathers a document, one line.
 func (s *Sender) Encode(doc any) {
 	b, err := json.Marshal(doc)
@@ -82,12 +87,6 @@ func (s *Sender) Encode(doc any) {
 		s.log.Error().Err(err).Msg("line not encoded")
 		return
 	}
-	s.Append(b)
-	s.out.WriteByte('\n')
-}
-
-// Append gathers an encoded line.
-func (s *Sender) Append(text []byte) {
 	if s.out == nil {
 		s.out = buffers.Get().(*bytes.Buffer)
 	}

@@ -215,10 +215,8 @@ func (c *collection) process(ctx context.Context, id tracer.Identity, left *int)
 	}
 	defer p.close()
 	p.bounded = true
-	sockets := 0
 	err = c.reader.descriptors(ctx, p, left, func(d *descriptor) error {
 		if inode, ok := socketInode(d.link); ok {
-			sockets++
 			c.sockets[inode] = []tracer.Identity{id}
 			return nil
 		}
@@ -227,15 +225,12 @@ func (c *collection) process(ctx context.Context, id tracer.Identity, left *int)
 		}
 		return nil
 	})
-	if sockets > 0 {
-		netns, nsErr := p.namespace("net")
-		if nsErr != nil {
-			if err == nil {
-				err = nsErr
-			}
-		} else {
+	if len(c.sockets) > 0 {
+		netns, unread := p.namespace("net")
+		if unread == nil {
 			c.spaces[netns] = append(c.spaces[netns], id)
 		}
+		err = cmp.Or(err, unread)
 	}
 	if p.left(err) {
 		return nil

@@ -152,7 +152,7 @@ func (b *book) during(agent tracer.Identity, at uint64) (all []*lineage.Call) {
 
 // exited ends the calls of an agent: nothing else would.
 func (m *Marks) exited(_ registry.View, s *registry.Session, ev *tracer.Event) {
-	m.forget(ev.Process)
+	delete(m.unread, ev.Process)
 	b := m.books[s.ID()]
 	if !b.named(ev.Process) {
 		return

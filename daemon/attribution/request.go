@@ -200,7 +200,7 @@ func (a *Attribution) asks(v registry.View, x *registry.Session, ev *tracer.Even
 	}
 	s.Requests = append(s.Requests, e)
 	v.Save(x)
-	a.pollFaster()
+	system.Offer(a.asked, struct{}{})
 }
 
 // free reports whether a session may remember one more request of that sort. It forgets the oldest one to an engine that
@@ -225,11 +225,6 @@ func (a *Attribution) free(v registry.View, x *registry.Session, s *brokered, li
 		return true
 	}
 	return n < maxRequests
-}
-
-// pollFaster requests a quick series of looks at the host.
-func (a *Attribution) pollFaster() {
-	system.Offer(a.asked, struct{}{})
 }
 
 // left notes that the client of a request has exited.

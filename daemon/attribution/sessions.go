@@ -10,6 +10,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -50,7 +51,7 @@ func (a *Attribution) Hooks() *registry.Hooks {
 		Adopted: func(_ registry.View, x *registry.Session) {
 			if !x.Info().Kept { // what it had lost before is found by evidence
 				a.LookAnew()
-				a.pollFaster()
+				system.Offer(a.asked, struct{}{})
 			}
 		},
 		Forgotten: func(v registry.View, x *registry.Session) {

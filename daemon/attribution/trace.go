@@ -44,13 +44,11 @@ func (m *Marks) born(s *registry.Session, b *book, ev *tracer.Event) {
 	m.unread[ev.Process] = true
 }
 
-func (m *Marks) forget(id tracer.Identity) { delete(m.unread, id) }
-
 func (m *Marks) execed(_ registry.View, _ *registry.Session, ev *tracer.Event) {
 	if !m.unread[ev.Process] {
 		return
 	}
-	m.forget(ev.Process)
+	delete(m.unread, ev.Process)
 	system.Offer(m.asked, program{ev.Process, ev.Session})
 }
 
@@ -148,8 +146,7 @@ func parseTrace(text []byte) (t lineage.Trace, ok bool) {
 			return lineage.Trace{}, false
 		}
 	}
-	later := version[0] > 0 && (len(text) == length || text[length] == '-')
-	if version[0] == 0xff || version[0] == 0 && len(text) != length || version[0] > 0 && !later ||
+	if version[0] == 0xff || len(text) > length && (version[0] == 0 || text[length] != '-') ||
 		t.ID == [16]byte{} || t.Span == [8]byte{} {
 		return lineage.Trace{}, false
 	}

@@ -44,20 +44,20 @@ func (e *Enforcer) prove(info tracer.SessionInfo) Result {
 		r.Why = "the kernel's count of members had to be corrected: one was lost"
 	default:
 		r.Confirmed = true
+	}
 		r.Verdict, r.Why = e.complete(info)
 	return r
 }
 
 // complete is the verdict of a session without members: clean unless births may have been missed.
 func (e *Enforcer) complete(info tracer.SessionInfo) (verdict api.Verdict, why string) {
-	}
 	e.mu.Lock()
 	before := e.baseline[info.ID]
+	switch now, err := e.kernel.MissedBirths(); {
 	e.mu.Unlock()
 	case info.Unentered > 0:
 		why = fmt.Sprintf("the kernel side had no room for %d children of members: those that were not found may be alive",
 			info.Unentered)
-	switch now, err := e.kernel.MissedBirths(); {
 	case err != nil:
 		why = fmt.Sprintf("whether births were missed could not be read: %v", err)
 	case now > before:

@@ -158,13 +158,9 @@ func (h *host) termsOf(p *policy.Policy, r *policy.Agent, uid *int) string {
 
 // sessionWith is the session that a process is in, zero if it is in none.
 func (h *host) sessionWith(id tracer.Identity) (tracer.SessionInfo, error) {
-	return registry.Ask(h.Registry, func(v registry.View) (in tracer.SessionInfo) {
-		if n, ok := v.Graph().Node(id); ok {
-			if x := v.Session(n.Session); x != nil {
-				in = x.Info()
-			}
-		}
-		return in
+	return registry.Ask(h.Registry, func(v registry.View) tracer.SessionInfo {
+		n, _ := v.Graph().Node(id)
+		return v.Session(n.Session).Info()
 	})
 }
 

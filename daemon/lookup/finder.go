@@ -89,14 +89,6 @@ func (f *Finder) Await(ctx context.Context, word string, c access.Caller, stoppi
 	return nil
 }
 
-// Verdict is Await, and returns the receipt as of then.
-func (f *Finder) Verdict(ctx context.Context, id string, c access.Caller, stopping <-chan struct{}) (*api.Report, error) {
-	if err := f.Await(ctx, id, c, stopping); err != nil {
-		return nil, err
-	}
-	return f.Receipt(id, c, access.Read)
-}
-
 // Refuse is the error of a decision against a caller, recorded.
 func (f *Finder) Refuse(c access.Caller, v access.Verb, what string, d access.Decision) error {
 	return f.o.Access.Refuse(c, v, what, d)

@@ -73,7 +73,9 @@ func (r *Registry) conclude(s *Session) {
 		Int(system.KeyBusy, len(s.report.PortsBusy)).
 		Float64(system.KeyDuration, s.report.DurationMS).Msg("session ended")
 	if s.written == nil {
-		r.counts.meter.over(s.report.EndReason, string(s.report.Verdict), r.took(s))
+		m := &r.counts.meter
+		m.Ends[system.EndMetrics{Reason: s.report.EndReason, Verdict: string(s.report.Verdict)}]++
+		m.Took.Observe(r.took(s).Seconds())
 		close(s.over)
 	}
 	s.written = s.result

@@ -8,7 +8,6 @@ import (
 	"reflect"
 	"runtime"
 	"slices"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -195,10 +194,4 @@ func (m *Meter) published(events []tracer.Event) {
 			m.Events[t]++
 		}
 	}
-}
-
-// over counts the end of a session.
-func (m *Meter) over(reason, verdict string, took time.Duration) {
-	m.Ends[system.EndMetrics{Reason: reason, Verdict: verdict}]++
-	m.Took.Observe(took.Seconds())
 }

@@ -69,11 +69,7 @@ func judged(info tracer.SessionInfo) bool { return !info.Agent || info.Rule != 0
 
 // judgeLater has a session judged again.
 func (s *Steward) judgeLater(id tracer.SessionID, after time.Duration) {
-	time.AfterFunc(after, func() {
-		s.o.Registry.Guard(func() {
-			system.Offer(s.unjudged, id) // the next look asks
-		})
-	})
+	time.AfterFunc(after, func() { system.Offer(s.unjudged, id) }) // if it is full the next look asks
 }
 
 // JudgeAgents judges the sessions that the kernel opened, one after the other.

@@ -34,25 +34,16 @@ func (s *Steward) RootFacts(id tracer.Identity) *policy.Facts {
 		}
 	}
 	if f != nil && f.Parent == nil {
-		if n := s.node(id); n != nil {
+		if n, ok := s.node(id); ok {
 			f.Parent = s.remembered(n.Creator, MaxFacts-1)
 		}
 	}
 	return f
 }
 
-// node is what the graph has of a process.
-func (s *Steward) node(id lineage.ID) *lineage.Node {
-	n, err := registry.Ask(s.o.Registry, func(v registry.View) *lineage.Node {
-		if n, ok := v.Graph().Node(id); ok {
-			return &n
-		}
-		return nil
-	})
-	if err != nil {
-		return nil // the daemon is stopping
-	}
-	return n
+func (s *Steward) node(id lineage.ID) (n lineage.Node, ok bool) {
+	_ = s.o.Registry.Read(func(v registry.View) { n, ok = v.Graph().Node(id) }) // else the daemon is stopping
+	return n, ok
 }
 
 // remembered is what the graph knows of a process and its creators.
@@ -60,8 +51,8 @@ func (s *Steward) remembered(id lineage.ID, depth int) *policy.Facts {
 	if id.PID <= 1 || depth == 0 {
 		return nil
 	}
-	n := s.node(id)
-	if n == nil {
+	n, ok := s.node(id)
+	if !ok {
 		return nil
 	}
 	f := &policy.Facts{Comm: n.Comm.String(), Argv: n.Argv, UID: new(n.UID)}

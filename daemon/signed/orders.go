@@ -253,7 +253,9 @@ func (s *Orders) receipt(ctx context.Context, a *accepted, wait time.Duration,
 	for _, id := range a.Sessions {
 		report, err := (*api.Report)(nil), error(nil)
 		if a.Boot == s.o.BootID {
-			report, err = s.o.Find.Verdict(waiting, id, c, s.o.Stopping)
+			if err = s.o.Find.Await(waiting, id, c, s.o.Stopping); err == nil {
+				report, err = s.o.Find.Receipt(id, c, access.Read)
+			}
 		}
 		if a.Boot != s.o.BootID || api.IsNotFound(err) {
 			report, err = s.o.Archive.ReceiptOf(ctx, a.Boot, id, c)

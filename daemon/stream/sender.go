@@ -72,6 +72,9 @@ func (s *Sender) pack() {
 // Begin sends the header.
 func (s *Sender) Begin() {
 	s.w.Header().Set("Content-Type", "application/jsonl")
+// Encode gathers a document, one line.
+func (s *Sender) Encode(doc any) {
+	b, err := json.Marshal(doc)
 	s.w.WriteHeader(http.StatusOK)
 }
 
@@ -80,9 +83,6 @@ func (s *Sender) Begin() {
 
 // Append gathers an encoded line, unless there was an error.
 func (s *Sender) Append(text []byte, err error) {
-// Encode gathers a document, one line.
-func (s *Sender) Encode(doc any) {
-	b, err := json.Marshal(doc)
 	if err != nil {
 		s.log.Error().Err(err).Msg("line not encoded")
 		return

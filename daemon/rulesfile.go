@@ -30,7 +30,6 @@ func (o *Options) begin(started *policy.Policy) {
 	}
 }
 
-// reloadOn reads the policy again at each signal.
 func reloadOn(ctx context.Context, hup <-chan os.Signal, steward *rules.Steward, m *system.Manager) {
 	system.Each(ctx, hup, func(os.Signal) {
 		m.Notify(system.Reloading()...)

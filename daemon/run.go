@@ -40,7 +40,6 @@ func (s *Service) begin() error {
 	return nil
 }
 
-// Count is the number of live sessions.
 func (s *Service) Count() (n int) {
 	n, _ = registry.Ask(s.Registry, registry.View.Live) // none when it stops
 	return n

@@ -27,7 +27,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/cgroup"
 )
 
-// Options of Serve.
 type Options struct {
 	Socket      string      // default api.DefaultSocket; it names the instance
 	SocketMode  os.FileMode // default 0666: each request is judged by its peer
@@ -94,7 +93,6 @@ type Host struct {
 
 func (h *Host) pid() uint32 { return cmp.Or(h.PID, uint32(os.Getpid())) }
 
-// ThisHost is the host of this process.
 func ThisHost() Host {
 	h := Host{
 		Open:   func(o tracer.Options) (Kernel, error) { return tracer.Open(o) },

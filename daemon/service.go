@@ -29,7 +29,6 @@ type Limits struct {
 	access.Limits
 }
 
-// DefaultLimits are those of a daemon.
 var DefaultLimits = Limits{
 	Send: 5 * time.Second, Stall: 30 * time.Second, Heartbeat: 15 * time.Second, Flush: 5 * time.Millisecond,
 	// All sessions that may be nested in one can send requests at once.

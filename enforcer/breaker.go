@@ -62,14 +62,12 @@ func (b *Breaker) Allow(uid uint32) (allowed, tripped bool) {
 	return true, false
 }
 
-// Open reports whether the breaker is open for a user.
 func (b *Breaker) Open(uid uint32) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.open[uid]
 }
 
-// Opened is for whom the breaker is open.
 func (b *Breaker) Opened() []uint32 {
 	b.mu.Lock()
 	defer b.mu.Unlock()

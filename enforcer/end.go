@@ -27,7 +27,6 @@ const (
 	maxPasses    = 16                    // of one look
 )
 
-// Options of an Enforcer.
 type Options struct {
 	// Self is the daemon; the daemon and its ancestors are never ended.
 	Self tracer.Identity
@@ -82,7 +81,6 @@ type ending struct {
 	err   error              // what it answered instead
 }
 
-// New makes an Enforcer.
 func New(k Kernel, o Options) *Enforcer {
 	if o.Hold == nil {
 		o.Hold = hold

@@ -102,7 +102,6 @@ func (e *Enforcer) CheckRoot(root, caller tracer.Identity) error {
 	return spared.refuse(&p)
 }
 
-// hostProcs is a snapshot of the host by PID.
 type hostProcs map[uint32]tracer.Process
 
 // look takes a snapshot of the host, and finds what in it must live.

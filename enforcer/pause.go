@@ -49,7 +49,6 @@ func (e *Enforcer) Pause(ctx context.Context, id tracer.SessionID) ([]Leftover, 
 	}
 }
 
-// Resume continues what a pause of the session has stopped.
 func (e *Enforcer) Resume(id tracer.SessionID) error {
 	if err := e.kernel.Resume(id); err != nil {
 		return fmt.Errorf("resume session %v: %w", id, err)

@@ -33,7 +33,6 @@ func (e *Enforcer) Stuck(p *tracer.Process) string {
 	return ""
 }
 
-// reason returns why a condemned member is still there.
 func (e *Enforcer) reason(p *tracer.Process) string {
 	status, _ := e.proc.Status(p.PID)
 	wchan := e.wchan(p.PID)

@@ -80,7 +80,6 @@ func ended(k api.OutcomeKind) bool { return k == api.OutcomeTerm || k == api.Out
 // kernel counts them.
 func (r *Receipt) Ending(live int) { r.members = max(r.members, live+r.ended) }
 
-// Size is how many bytes of memory it takes.
 func (r *Receipt) Size() int { return len(r.outcomes)*outcomeSize + r.text }
 
 // textSize is how many bytes of memory an outcome takes besides outcomeSize.
@@ -183,7 +182,6 @@ func (r *Receipt) Report(info tracer.SessionInfo, joined int, took time.Duration
 	return rep
 }
 
-// ref is an identity on the wire.
 func ref(id tracer.Identity) api.Ref {
 	return api.Ref{PID: int(id.PID), StartNS: api.U64(id.Start)}
 }

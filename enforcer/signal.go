@@ -10,10 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrStranger says that the process is not a member of a session.
 var ErrStranger = errors.New("not a member")
 
-// Outcome is the result of a signal.
 type Outcome uint8
 
 // The results of a signal.

@@ -10,7 +10,6 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// Result is the result of an end.
 type Result struct {
 	Session   tracer.SessionID
 	Info      tracer.SessionInfo
@@ -44,8 +43,8 @@ func (e *Enforcer) prove(info tracer.SessionInfo) Result {
 		r.Why = "the kernel's count of members had to be corrected: one was lost"
 	default:
 		r.Confirmed = true
-	}
 		r.Verdict, r.Why = e.complete(info)
+	}
 	return r
 }
 
@@ -53,8 +52,8 @@ func (e *Enforcer) prove(info tracer.SessionInfo) Result {
 func (e *Enforcer) complete(info tracer.SessionInfo) (verdict api.Verdict, why string) {
 	e.mu.Lock()
 	before := e.baseline[info.ID]
-	switch now, err := e.kernel.MissedBirths(); {
 	e.mu.Unlock()
+	switch now, err := e.kernel.MissedBirths(); {
 	case info.Unentered > 0:
 		why = fmt.Sprintf("the kernel side had no room for %d children of members: those that were not found may be alive",
 			info.Unentered)

@@ -264,7 +264,6 @@ func (g *Graph) link(n *node, id ID, session SessionID, evidence Evidence) {
 	g.settle(c)
 }
 
-// attach puts n among the children of c.
 func (g *Graph) attach(n, c *node) {
 	n.creator = c
 	at := c.children.tail

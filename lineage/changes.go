@@ -3,7 +3,6 @@ package lineage
 // maxForgotten bounds the forgotten processes that wait to be taken.
 const maxForgotten = 65536
 
-// Changes is what Take returns.
 type Changes struct {
 	Changed []ID // processes for which Node returns something new; each once, the first to change first
 	Forgot  []ID // processes that Node no longer knows

@@ -22,7 +22,6 @@ type Trace struct {
 	From    ID // the process that said so
 }
 
-// Call is a tool call of an agent.
 type Call struct {
 	ID     string
 	Tool   string
@@ -54,7 +53,6 @@ func (c *Call) MarshalJSON() ([]byte, error) {
 	return json.Marshal(plainCall{c.ID, c.Tool, c.Agent, c.Began, c.Ended(), c.Number})
 }
 
-// UnmarshalJSON is the inverse of MarshalJSON.
 func (c *Call) UnmarshalJSON(b []byte) error {
 	var p plainCall
 	if err := json.Unmarshal(b, &p); err != nil {

@@ -115,7 +115,6 @@ func (t *images) release(i *Image) {
 	}
 }
 
-// exec is one exec of a process.
 type exec struct {
 	at    uint64
 	image *Image
@@ -203,7 +202,6 @@ func (g *Graph) HasCommand(id ID) bool {
 	return n != nil && n.imageAt(^uint64(0)) != nil
 }
 
-// commands lists what n ran, in order.
 func (n *node) commands() []Command {
 	if n.inherited == nil && len(n.execs) == 0 {
 		return nil

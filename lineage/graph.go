@@ -54,7 +54,6 @@ type Graph struct {
 	queue      []*node // scratch space of inherit, claim and collapse
 }
 
-// New returns an empty graph.
 func New(o Options) *Graph {
 	o.History = cmp.Or(o.History, DefaultHistory)
 	o.Text = cmp.Or(o.Text, 64<<20)
@@ -98,7 +97,6 @@ func (g *Graph) ByPID(pid uint32) (ID, bool) {
 	return n.id, true
 }
 
-// Stats are the sizes of a graph.
 type Stats struct {
 	Nodes     int    // processes in memory
 	Live      int    // of these, live
@@ -111,7 +109,6 @@ type Stats struct {
 	Bytes     uint64 // memory, roughly; peaks stay allocated
 }
 
-// Stats returns the sizes of the graph.
 func (g *Graph) Stats() Stats {
 	return Stats{
 		Nodes: g.index.n, Live: g.live, Kept: int(g.kept.n), History: int(g.history.n),

@@ -13,7 +13,6 @@ func (x *index) bucket(pid uint32) **node {
 	return &x.buckets[pid&uint32(len(x.buckets)-1)]
 }
 
-// find returns the process id, or nil.
 func (x *index) find(id ID) *node {
 	for n := *x.bucket(id.PID); n != nil && n.id.Start >= id.Start; n = n.older {
 		if n.id == id {

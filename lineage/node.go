@@ -4,7 +4,6 @@ import (
 	"cmp"
 )
 
-// State is the state of a process in its life.
 type State uint8
 
 // The states of a process.

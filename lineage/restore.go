@@ -77,7 +77,6 @@ func (g *Graph) Restore(n *Node) {
 	}
 }
 
-// inherits reports whether a process has an inherited command.
 func (g *Graph) inherits(id ID) bool {
 	n := g.index.find(id)
 	return n != nil && n.inherited != nil

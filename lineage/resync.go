@@ -1,6 +1,5 @@
 package lineage
 
-// ChangeKind is what a Change reports.
 type ChangeKind uint8
 
 // The kinds of change that a snapshot brings.
@@ -65,7 +64,6 @@ func (p *pass) note(k ChangeKind, n *node) {
 	p.changes = append(p.changes, Change{Kind: k, ID: n.id, Session: n.sessionID()})
 }
 
-// merge merges one process of the snapshot into the graph.
 func (p *pass) merge(s *Seen) {
 	g := p.g
 	if !s.ID.names() {

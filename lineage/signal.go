@@ -1,6 +1,5 @@
 package lineage
 
-// Sender is what kind of sender a signal has.
 type Sender uint8
 
 // The kinds of senders.

@@ -40,7 +40,6 @@ func (id SessionID) String() string {
 	return string(s[:])
 }
 
-// EventType is what an Event reports.
 type EventType uint8
 
 // The event types that change the graph.
@@ -86,7 +85,6 @@ func (c Comm) String() string { return string(untilNUL(c[:])) }
 // MarshalText makes a name text in JSON.
 func (c Comm) MarshalText() ([]byte, error) { return untilNUL(c[:]), nil }
 
-// UnmarshalText is the opposite.
 func (c *Comm) UnmarshalText(name []byte) error {
 	*c = CommOf(string(name))
 	return nil

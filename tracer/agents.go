@@ -277,7 +277,6 @@ func (t *Tracer) putHalt(h Halt) {
 	atomic.StoreUint64(&t.control.shared.Due, 1) // the hooks make a pass, if we do not live to
 }
 
-// Halted returns the halt that is in force.
 func (t *Tracer) Halted() Halt {
 	t.late.Lock()
 	defer t.late.Unlock()

@@ -26,7 +26,6 @@ type Protection struct {
 	Spare Spare
 }
 
-// Guarding is which sessions are guarded.
 type Guarding struct {
 	All    bool // each one, unless its [SessionSpec] says otherwise, or it is a companion
 	Some   bool // there may be sessions with GuardOn

@@ -24,7 +24,6 @@ const MinKernel = "5.10"
 // initialPIDNamespace is the inode of the first PID namespace, PROC_PID_INIT_INO.
 const initialPIDNamespace = 4026531836
 
-// Features is what a tracer can use on this kernel.
 type Features struct {
 	Level    int      // guarantee level, see docs/DESIGN.md
 	Missing  []string // what is missing for the next level
@@ -48,7 +47,6 @@ type Check struct {
 	Do       string // what to do about it, if not OK
 }
 
-// Report is the result of Probe.
 type Report struct {
 	Kernel  string // release
 	Level   int    // 0: this host cannot be traced
@@ -246,7 +244,6 @@ func (k *kernel) level() (int, []string) {
 	return 4, nil
 }
 
-// fentry loads an empty program.
 func (k *kernel) fentry(name string) error {
 	p, err := k.load(&ebpf.ProgramSpec{
 		Type:         ebpf.Tracing,
@@ -261,7 +258,6 @@ func (k *kernel) fentry(name string) error {
 	return p.Close()
 }
 
-// load loads a program that needs no map.
 func (k *kernel) load(p *ebpf.ProgramSpec) (*ebpf.Program, error) {
 	const name = "probe"
 	spec := ebpf.CollectionSpec{Programs: map[string]*ebpf.ProgramSpec{name: p}}

@@ -25,7 +25,6 @@ type Kernel interface {
 	Lookup(pid uint32) (tracer.Entry, error)
 }
 
-// Options are what an [Access] depends on.
 type Options struct {
 	Kernel Kernel
 	Proc   procfs.FS
@@ -49,7 +48,6 @@ type Access struct {
 	refused map[string]uint64 // by verb
 }
 
-// New makes the access of one daemon.
 func New(o Options) *Access {
 	return &Access{
 		o: o, conns: newConns(o.Limits, o.Clock), refusals: newRefusals(o.Audit, o.Clock),
@@ -252,9 +250,9 @@ func (a *Access) Did(c Caller, v Verb, what string) {
 // Unsignalled records that a signal was not sent, and returns why.
 func (a *Access) Unsignalled(c Caller, session string, ref api.Ref, why error) error {
 	a.count(Kill.String())
-	return why
 	a.refusals.Add(a.record(c, Kill, AuditRefused, why.Error(),
 		&AuditTarget{Session: session, PID: ref.PID, StartNS: ref.StartNS}))
+	return why
 }
 
 func (a *Access) record(c Caller, v Verb, decision, reason string, t *AuditTarget) AuditRecord {

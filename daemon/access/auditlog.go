@@ -30,7 +30,6 @@ const (
 	maxTail = 4 << 20
 )
 
-// AuditOptions of [OpenAudit].
 type AuditOptions struct {
 	MaxBytes int64 // of one file; default 64 MiB
 	Keep     int   // older files; default 8

@@ -11,7 +11,6 @@ import (
 	"github.com/lineage-ebpf/lineage/enforcer/redact"
 )
 
-// AuditFile is one file of a log.
 type AuditFile struct {
 	Name string
 	io.Reader

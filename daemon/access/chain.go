@@ -37,7 +37,6 @@ func (h ChainHead) String() string {
 	return fmt.Sprintf("%d:%s", h.Seq, h.Hash)
 }
 
-// ParseChainHead reads a head.
 func ParseChainHead(s string) (ChainHead, error) {
 	number, hash, _ := strings.Cut(s, ":")
 	seq, err := strconv.ParseUint(number, 10, 64)

@@ -88,7 +88,6 @@ func peerGroups(fd int) ([]uint32, error) {
 	}
 }
 
-// close closes the pidfd.
 func (p Peer) close() {
 	if p.PIDFD >= 0 {
 		unix.Close(p.PIDFD)

@@ -22,7 +22,6 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// Options of New.
 type Options struct {
 	registry.Ground
 	Find     *lookup.Finder
@@ -41,7 +40,6 @@ type Acts struct {
 	busy map[tracer.SessionID]chan struct{} // sessions of which a branch is being separated; closed when that is over
 }
 
-// New makes the acts of a daemon.
 func New(o Options) *Acts { return &Acts{o: o, busy: make(map[tracer.SessionID]chan struct{})} }
 
 // Order is an end that somebody asks for.

@@ -49,7 +49,6 @@ func (a *Acts) recordHalt(req *api.HaltRequest, c access.Caller) {
 	a.o.Access.Did(c, access.Halt, strings.TrimSuffix(req.Mode+": "+req.Reason, ": "))
 }
 
-// halt is the halt that a request asks for.
 func (a *Acts) halt(req *api.HaltRequest, c access.Caller) (to tracer.Halt, err error) {
 	to = tracer.Halt{Since: a.o.Clock.Boottime(), UID: c.UID, Reason: req.Reason}
 	bad := func(format string, args ...any) (tracer.Halt, error) {

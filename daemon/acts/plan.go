@@ -53,7 +53,6 @@ func (s Subject) String() string {
 	return fmt.Sprintf("pid %d and what it started", s.Root.PID)
 }
 
-// command is what a process runs.
 type command struct {
 	exe  string
 	argv []string

@@ -68,7 +68,6 @@ type Branch struct {
 	Nested []tracer.SessionID
 }
 
-// Sessions are all sessions that hold the branch.
 func (b *Branch) Sessions() []tracer.SessionID {
 	if b.ID == 0 {
 		return b.Nested
@@ -204,7 +203,6 @@ func (d *descent) creator(id tracer.Identity) tracer.Identity {
 	return n.Under
 }
 
-// errEmpty means that no process of the branch is alive.
 var errEmpty = errors.New("no process of it is alive")
 
 // separate opens a session nested in b.Session and moves the branch there, without a signal. The session outlives

@@ -20,7 +20,6 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// Options of New.
 type Options struct {
 	rules.Options // of the steward
 	Steward       *rules.Steward
@@ -210,7 +209,6 @@ func (a *Attribution) wouldEnd(source tracer.Source) bool {
 // enough reports whether the policy's word accepts strong or weak evidence.
 func enough(word string, strong bool) bool { return word == "all" || word == "strong" && strong }
 
-// take attributes an outsider.
 func (a *Attribution) take(x *candidate, p *proof) {
 	into := p.claimant.info.ID
 	err := tracer.ErrBusy

@@ -40,7 +40,6 @@ type glance struct {
 	walk  uint32 // in which it was last met
 }
 
-// meet adds one process of a walk.
 func (c *crowd) meet(t *tracer.Process) {
 	if c.anew.CompareAndSwap(true, false) {
 		c.seen = nil

@@ -18,7 +18,6 @@ const (
 	maxFiles   = 16384
 )
 
-// Socket is a unix socket of a process.
 type Socket struct {
 	// Listener is the process that began to listen, where this one has connected; 0: it has not.
 	Listener uint32

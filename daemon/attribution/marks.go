@@ -140,7 +140,6 @@ func (m *Marks) forked(v registry.View, s *registry.Session, ev *tracer.Event) {
 
 func (b *book) named(id tracer.Identity) bool { return b != nil && slices.Contains(b.agents, id) }
 
-// during returns the calls of an agent that were open at a time.
 func (b *book) during(agent tracer.Identity, at uint64) (all []*lineage.Call) {
 	for _, c := range slices.Concat(b.past, b.open) {
 		if c.Agent == agent && c.Began <= at && (c.Ended() == 0 || at < c.Ended()) {
@@ -161,7 +160,6 @@ func (m *Marks) exited(_ registry.View, s *registry.Session, ev *tracer.Event) {
 	b.agents = slices.DeleteFunc(b.agents, func(id tracer.Identity) bool { return id == ev.Process })
 }
 
-// end ends the selected calls, and returns them.
 func (b *book) end(at uint64, which func(*lineage.Call) bool) (ended []*lineage.Call) {
 	b.past = slices.DeleteFunc(b.past, func(c *lineage.Call) bool { return c.Ended()+uint64(lateBirth) < at })
 	b.open = slices.DeleteFunc(b.open, func(c *lineage.Call) bool {
@@ -321,7 +319,6 @@ func (m *Marks) exempt(t registry.Tx, hook access.Caller, agent tracer.Identity)
 	}
 }
 
-// publish sends marks to the readers of the events.
 func (m *Marks) publish(t registry.Tx, id tracer.SessionID, at uint64, calls []*lineage.Call) {
 	var events []tracer.Event
 	for _, c := range calls {

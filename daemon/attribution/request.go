@@ -247,7 +247,6 @@ func (a *Attribution) left(v registry.View, x *registry.Session, ev *tracer.Even
 	}
 }
 
-// found records a process that was attributed to a session.
 func (a *Attribution) found(v registry.View, x *registry.Session, job attributed) {
 	s := a.of(x.ID())
 	for _, e := range s.Requests {

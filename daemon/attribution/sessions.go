@@ -14,7 +14,6 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// of returns what a held session has handed over.
 func (a *Attribution) of(id tracer.SessionID) *brokered { return registry.Known(a.sessions, id) }
 
 // SetToken notes the SHA-256 of a session's token.
@@ -29,7 +28,6 @@ func (a *Attribution) Busy() bool { return len(a.met) > 0 }
 // outsider may work for a new session.
 func (a *Attribution) LookAnew() { a.crowd.anew.Store(true) }
 
-// Hooks are what attribution attaches to the registry.
 func (a *Attribution) Hooks() *registry.Hooks {
 	return &registry.Hooks{
 		Forked: a.forked,

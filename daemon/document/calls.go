@@ -113,7 +113,6 @@ func edge(a, b *time.Time, first func(a, b time.Time) bool) *time.Time {
 	return b
 }
 
-// add adds a process.
 func (g *callLeft) add(n *lineage.Node, r Reader) {
 	g.Processes++
 	g.CPUs += n.Use.Load

@@ -30,12 +30,10 @@ type Encoder struct {
 	Kernel Kernel
 }
 
-// Ref is an identity in documents.
 func Ref(id lineage.ID) api.Ref {
 	return api.Ref{PID: int(id.PID), StartNS: api.U64(id.Start)}
 }
 
-// ID is the identity that a Ref names.
 func ID(r api.Ref) lineage.ID {
 	return lineage.ID{PID: uint32(r.PID), Start: uint64(r.StartNS)}
 }
@@ -91,7 +89,6 @@ func (e Encoder) Process(n *lineage.Node, r Reader) api.Process {
 	return p
 }
 
-// end adds how a process exited.
 func (e Encoder) end(p *api.Process, n *lineage.Node) {
 	p.ExitCode, p.Signal = Exit(n.Status)
 	p.Killer = Killer(e.Clock, n.ID, p.Signal, tracer.EntryFlags(n.Flags), n.Signal)
@@ -105,7 +102,6 @@ func looks(p *api.Process, l *lineage.Looks, met bool) {
 	}
 }
 
-// seconds converts nanoseconds for documents.
 func seconds(ns uint64) float64 { return float64(ns) / 1e9 }
 
 // Exit splits a wait status.
@@ -131,7 +127,6 @@ func evidence(e lineage.Evidence, source tracer.Source) *api.Evidence {
 	return v
 }
 
-// Call is a tool call as a member reported it.
 func Call(k Clock, c *lineage.Call) api.Call {
 	return api.Call{ID: c.ID, Tool: c.Tool, Agent: RefOrNil(c.Agent), Began: k.Wall(c.Began),
 		Ended: k.Wall(c.Ended()), Claimed: true}

@@ -69,7 +69,6 @@ func ReadableReport(d *api.Report, uid uint32, r Reader) *api.Report {
 	return &shown
 }
 
-// Redacted is a copy of outcomes without secrets.
 func Redacted(outcomes []api.Outcome, redact func([]string) []string) []api.Outcome {
 	out := append([]api.Outcome{}, outcomes...)
 	for i := range out {

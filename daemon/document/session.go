@@ -51,7 +51,6 @@ type Applied struct {
 	WouldEnd []string // the causes for which it would end it, were it enforced
 }
 
-// Used is how a session is used.
 type Used struct {
 	Limits  *api.Limits  // nil: it has no cgroup with limits
 	Account *api.Account // nil: it has no cgroup

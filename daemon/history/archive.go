@@ -38,7 +38,6 @@ func (a *Archive) unread(err error) bool {
 	return err != nil
 }
 
-// Past is an ended session.
 type Past struct {
 	Session
 	doc   api.Session // as the caller may read it

@@ -35,7 +35,6 @@ const (
 	format = 5
 )
 
-// errBlock is a block of events that cannot be read.
 var errBlock = errors.New("damaged block of events")
 
 var writers = sync.Pool{New: func() any {

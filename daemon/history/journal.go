@@ -22,7 +22,6 @@ const (
 	maxPause   = time.Minute
 )
 
-// JournalOptions of Open.
 type JournalOptions struct {
 	Boot     string        // boot_id of this boot
 	MaxAge   time.Duration // of what is kept; 0: any
@@ -79,7 +78,6 @@ func OpenJournal(path string, o JournalOptions) *Journal {
 	return j
 }
 
-// Path is where the history is.
 func (j *Journal) Path() string { return j.path }
 
 // Degraded is what users must know, empty if all is well.
@@ -98,7 +96,6 @@ func (j *Journal) Degraded() (why []string) {
 	return why
 }
 
-// Stats returns the counters.
 func (j *Journal) Stats() (st Stats) {
 	j.locked(func() { st = j.stats })
 	return st
@@ -177,7 +174,6 @@ func closeBoth(all ...*sql.DB) {
 	}
 }
 
-// locked calls f with the lock.
 func (j *Journal) locked(f func()) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

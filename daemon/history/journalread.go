@@ -12,7 +12,6 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// readTimeout bounds one query.
 const readTimeout = 10 * time.Second
 
 // rows runs a query of the readers and passes each of its rows to scan; a damaged one is counted.
@@ -47,7 +46,6 @@ func (j *Journal) Live(ctx context.Context) ([]Session, error) {
 	return j.sessions(ctx, "ended IS NULL ORDER BY started LIMIT 65536")
 }
 
-// Query selects ended sessions.
 type Query struct {
 	UID          *uint32 // of this user; nil: of all
 	Since, Until time.Time
@@ -62,10 +60,8 @@ type Place struct {
 	ID    tracer.SessionID
 }
 
-// Place of a session that has ended.
 func (s *Session) Place() Place { return Place{s.Ended.UnixNano(), s.ID} }
 
-// Behind reports whether p comes after q.
 func (p Place) Behind(q Place) bool {
 	return q.Ended == 0 || p.Ended < q.Ended || p.Ended == q.Ended && p.ID < q.ID
 }
@@ -130,7 +126,6 @@ func (j *Journal) Find(ctx context.Context, word string) ([]Session, error) {
 	return j.sessions(ctx, "name = ? AND name != '' ORDER BY ended DESC LIMIT 256", word)
 }
 
-// Session gives the row of one session.
 func (j *Journal) Session(ctx context.Context, boot string, id tracer.SessionID) (*Session, error) {
 	return one(j.sessions(ctx, "boot = ? AND id = ?", boot, id))
 }

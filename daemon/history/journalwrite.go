@@ -52,7 +52,6 @@ var processTable = table{"processes", "boot, pid, start, session, doc"}
 
 func (p *Process) fields() []any { return []any{&p.boot, &p.PID, &p.Start, &p.Session, &p.Doc} }
 
-// Batch is what is written together.
 type Batch struct {
 	Sessions  []Session
 	Processes []Process
@@ -87,7 +86,6 @@ func (b *Batch) size(events []byte) int64 {
 	return int64(n)
 }
 
-// Empty reports whether there is nothing to write.
 func (b *Batch) Empty() bool {
 	return len(b.Sessions)+len(b.Processes)+len(b.Gone)+len(b.LetGo)+len(b.Events) == 0
 }
@@ -200,7 +198,6 @@ func (j *Journal) put(ctx context.Context, tx *sql.Tx, b *Batch, data []byte) er
 	return j.putEvents(ctx, tx, b, data)
 }
 
-// putEvents writes the events of a batch, if it has some.
 func (j *Journal) putEvents(ctx context.Context, tx *sql.Tx, b *Batch, data []byte) error {
 	n := len(b.Events)
 	if n == 0 {

@@ -19,7 +19,6 @@ import (
 // recordChunk bounds what one call asks of the registry, which must not wait.
 const recordChunk = 256
 
-// Options of New.
 type Options struct {
 	registry.Ground
 	Ring    *Ring
@@ -257,7 +256,6 @@ func (r *Recorder) record(x *RecentEvent, hidden map[*lineage.Image]*lineage.Ima
 	return rec
 }
 
-// written notes that a batch is in the file.
 func (r *Recorder) written(b *batch) {
 	r.next, r.over = b.next, nil
 	r.lost.Add(b.lost)
@@ -302,10 +300,8 @@ func (r *Recorder) keep(b *batch) {
 	}
 }
 
-// Degraded is what users must know about the history.
 func (r *Recorder) Degraded() []string { return r.Journal.Degraded() }
 
-// Count adds the history's counters.
 func (r *Recorder) Count(_ registry.View, counters map[string]uint64) {
 	st := r.Journal.Stats()
 	for name, n := range map[string]uint64{

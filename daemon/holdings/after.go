@@ -144,7 +144,6 @@ func (h *Holdings) look(before Held, output string, family map[tracer.SessionID]
 	return a
 }
 
-// write writes it into a receipt.
 func (h *Holdings) write(a *aftermath, report *api.Report) {
 	// The holders are in the list of what was held, not in that of what is free.
 	had := make(map[string]tracer.Identity)

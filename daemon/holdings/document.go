@@ -7,7 +7,6 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// Document is the port as the API has it.
 func (p *Port) Document() api.Port {
 	return api.Port{
 		Proto: p.Proto, Addr: p.Addr(), Port: int(p.Local.Port()),
@@ -15,7 +14,6 @@ func (p *Port) Document() api.Port {
 	}
 }
 
-// Document is the lock as the API has it.
 func (l *Lock) Document() api.Lock {
 	return api.Lock{
 		Type: l.Kind, Mode: l.Mode, Path: l.Path, PID: int(l.Holder.PID),
@@ -41,7 +39,6 @@ func (h *Held) Document(files []File) *api.Holds {
 	return d
 }
 
-// PortNumbers are the ports of sockets, by holder.
 func PortNumbers(held []Port) map[tracer.Identity][]int {
 	ports := make(map[tracer.Identity][]int)
 	for i := range held {

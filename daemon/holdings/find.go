@@ -112,7 +112,6 @@ func (r *Reader) openOn(ctx context.Context, wanted func(link string) bool, each
 	})
 }
 
-// File is an open file, and the process that has it open.
 type File struct {
 	Path   string // as the holder sees it; hostile
 	Access string // read, write, read_write, or "" if unknown

@@ -238,7 +238,6 @@ func (c *collection) process(ctx context.Context, id tracer.Identity, left *int)
 	return err
 }
 
-// file notes the locks of an open file.
 func (c *collection) file(d *descriptor, id tracer.Identity) error {
 	if !strings.HasPrefix(d.link, "/") {
 		return nil
@@ -365,7 +364,6 @@ func (r *Reader) waiters() (waiting map[string][]int, any bool, err error) {
 	return waiting, any, err
 }
 
-// locks calls each for the lines of /proc/locks.
 func (r *Reader) locks(each func(lockEntry, error)) error {
 	f, err := os.Open(filepath.Join(r.Root, "locks"))
 	if err != nil {

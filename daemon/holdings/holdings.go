@@ -25,7 +25,6 @@ const (
 // called in the registry's goroutine.
 type Origin func(registry.View, *registry.Session) tracer.SessionID
 
-// Options of New.
 type Options struct {
 	registry.Ground
 	Origins   []Origin
@@ -34,7 +33,6 @@ type Options struct {
 	Before    time.Duration        // the longest that a first signal waits for a look; default 40 ms
 }
 
-// Holdings keeps up with what sessions hold.
 type Holdings struct {
 	o      Options
 	reader *Reader
@@ -78,10 +76,8 @@ func New(o Options) *Holdings {
 	return h
 }
 
-// Reader reads ports, locks and files of processes.
 func (h *Holdings) Reader() *Reader { return h.reader }
 
-// Hooks are what the holdings attach to the registry.
 func (h *Holdings) Hooks() *registry.Hooks {
 	return &registry.Hooks{
 		Opened:  h.opened,

@@ -53,7 +53,6 @@ func (r *Reader) Freed(ctx context.Context, ports []Port) Freed {
 	return f
 }
 
-// distinct returns each socket once.
 func distinct(ports []Port) []Port {
 	var all []Port
 	for _, p := range ports {

@@ -57,7 +57,6 @@ type Reader struct {
 	elsewhere atomic.Int64 // see CPUElsewhere
 }
 
-// NewReader reads the procfs at root.
 func NewReader(root string, identify func(uint32) (tracer.Identity, error)) *Reader {
 	return &Reader{Root: root, Identify: identify, sameFiles: kcmpFiles}
 }
@@ -203,7 +202,6 @@ func bracketed(link, kind string) (uint64, bool) {
 	return n, ok && err == nil
 }
 
-// file opens a file below the process's directory for reading.
 func (p *process) file(name string) (*os.File, error) { return openAt(p.dir, name, 0) }
 
 func openAt(dir int, name string, flags int) (*os.File, error) {

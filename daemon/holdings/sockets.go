@@ -29,13 +29,11 @@ type socket struct {
 	closed uint64 // 0: it is open
 }
 
-// sockets are those of a session.
 type sockets struct {
 	open   map[uint64]*socket
 	closed []*socket // lately, oldest first
 }
 
-// add adds an open socket.
 func (s *sockets) add(k *socket) {
 	if s.open == nil {
 		s.open = make(map[uint64]*socket)
@@ -59,7 +57,6 @@ func (s *sockets) close(k *socket, at uint64) bool {
 	return true
 }
 
-// isOpen reports whether a socket is open at that port.
 func (s *sockets) isOpen(p *Port) bool {
 	for _, k := range s.open {
 		if k.port.Same(p) {

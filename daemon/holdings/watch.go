@@ -126,7 +126,6 @@ func (h *Holdings) active() (ids []tracer.SessionID, around map[tracer.SessionID
 	return ids, around
 }
 
-// used is the CPU time that a member has used.
 type used struct {
 	process tracer.Identity
 	session tracer.SessionID

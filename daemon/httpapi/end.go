@@ -86,7 +86,6 @@ func (h *acting) receipt(w http.ResponseWriter, r *http.Request, c access.Caller
 	})(w, r, c)
 }
 
-// orderOf is what a request orders.
 func orderOf(req *api.EndRequest, c access.Caller) (o *acts.Order, err error) {
 	o = &acts.Order{Caller: c, Plan: req.PlanToken, Grace: -1}
 	switch {

@@ -24,7 +24,6 @@ func (h *host) getStatus(w http.ResponseWriter, _ *http.Request, c access.Caller
 	return send(w, http.StatusOK, d, err)
 }
 
-// getMetrics is /metrics on the socket.
 func (h *host) getMetrics(w http.ResponseWriter, r *http.Request, _ access.Caller, _ url.Values) error {
 	h.Metrics.ServeHTTP(w, r)
 	return nil

@@ -9,7 +9,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 )
 
-// postKeep hands members over to a kept session.
 func (h *acting) postKeep(w http.ResponseWriter, _ *http.Request, c access.Caller, req *api.KeepRequest) error {
 	if req.Name != "" && !api.IsSessionWord(req.Name) {
 		return badName(req.Name)

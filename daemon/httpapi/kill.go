@@ -20,7 +20,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// signals are those that a member can be sent.
 var signals = map[string]unix.Signal{"TERM": unix.SIGTERM, "KILL": unix.SIGKILL, "CONT": unix.SIGCONT}
 
 // postKill signals one member. It has to be named by its identity: a PID alone may be

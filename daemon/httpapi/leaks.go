@@ -11,7 +11,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 )
 
-// getLeaks reports the ports and locks of live sessions.
 func (h *processes) getLeaks(w http.ResponseWriter, _ *http.Request, c access.Caller, _ url.Values) error {
 	d := api.Leaks{Head: api.NewHead("leaks"), Items: []api.Leak{}}
 	err := h.each("", c, func(v registry.View, x *registry.Session) {

@@ -12,7 +12,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
 )
 
-// postMark notes the beginning or the end of a tool call.
 func (h *acting) postMark(w http.ResponseWriter, _ *http.Request, c access.Caller, req *api.MarkRequest) error {
 	if err := attribution.CheckMark(req); err != nil {
 		return err

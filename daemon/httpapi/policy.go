@@ -41,7 +41,6 @@ func (h *host) postResume(w http.ResponseWriter, _ *http.Request, c access.Calle
 	return reply(w, http.StatusOK, h.Rules.Document())
 }
 
-// getExplain shows which rules match a process now.
 func (h *host) getExplain(w http.ResponseWriter, _ *http.Request, c access.Caller, q url.Values) error {
 	id, live, err := h.Find.Identity(q.Get("ref"), c)
 	if err != nil {
@@ -147,7 +146,6 @@ func (h *host) agentEffect(p *policy.Policy, r *policy.Agent, id tracer.Identity
 	return does + h.termsOf(p, r, uid), nil
 }
 
-// termsOf describes the terms that a rule gives to a user's sessions.
 func (h *host) termsOf(p *policy.Policy, r *policy.Agent, uid *int) string {
 	text := termsText(p.Terms(r))
 	if uid == nil || !h.Rules.Enforced(uint32(*uid)) {
@@ -164,7 +162,6 @@ func (h *host) sessionWith(id tracer.Identity) (tracer.SessionInfo, error) {
 	})
 }
 
-// termsText describes the limits of a rule's session.
 func termsText(t policy.Terms) string {
 	text := fmt.Sprintf(", grace %v", t.Grace)
 	l := &t.Limits

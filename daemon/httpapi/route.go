@@ -123,7 +123,6 @@ func params(known ...string) reader[url.Values] {
 	}
 }
 
-// bodyOf reads a request's body.
 func bodyOf[T any](b bodies) reader[*T] {
 	return func(w http.ResponseWriter, r *http.Request) (*T, error) {
 		req := new(T)

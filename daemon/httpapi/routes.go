@@ -7,7 +7,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 )
 
-// routes are all routes of the API, by method and path.
 func (s *Server) routes() map[string]route {
 	o, a, b := &s.o, s.o.Access, bodies{s.o.Send}
 	var (

@@ -33,7 +33,6 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
-// Options are what the API depends on.
 type Options struct {
 	registry.Ground
 	Access      *access.Access
@@ -61,7 +60,6 @@ type Options struct {
 	Stop        func(unload bool) // begins to stop it
 }
 
-// Server answers the API.
 type Server struct {
 	o    Options
 	http *http.Server
@@ -167,7 +165,6 @@ func (s *Server) serve(a answer) http.Handler {
 	})
 }
 
-// admit returns the caller.
 func (s *Server) admit(r *http.Request) (access.Caller, error) {
 	conn, ok := r.Context().Value(connKey{}).(*access.Connection)
 	if !ok {
@@ -176,7 +173,6 @@ func (s *Server) admit(r *http.Request) (access.Caller, error) {
 	return s.o.Access.Admit(conn)
 }
 
-// fail sends the reply for an error.
 func (s *Server) fail(w http.ResponseWriter, err error) {
 	var e *api.Error
 	var refusal *enforcer.Refusal
@@ -204,7 +200,6 @@ func (s *Server) fail(w http.ResponseWriter, err error) {
 	}
 }
 
-// reply sends a document.
 func reply(w http.ResponseWriter, status int, doc any) error {
 	var body bytes.Buffer // Marshal would copy it twice
 	if err := json.NewEncoder(&body).Encode(doc); err != nil {

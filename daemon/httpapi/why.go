@@ -17,7 +17,6 @@ import (
 // processes describes processes, why they belong to a session, and what was left behind.
 type processes Options
 
-// getProcess describes one process.
 func (h *processes) getProcess(w http.ResponseWriter, r *http.Request, c access.Caller, _ url.Values) error {
 	_, _, p, d, err := h.named(r, r.PathValue("ref"), c)
 	if d != nil {

@@ -174,7 +174,6 @@ type holder struct {
 	files []holdings.File
 }
 
-// holders lists the processes that hold something of it.
 func (f *found) holders() (all []*holder) {
 	seen := make(map[tracer.Identity]*holder)
 	of := func(id tracer.Identity) *holder {

@@ -171,7 +171,6 @@ func IsBrokerClient(exe []byte) bool {
 	return byName[string(exe[bytes.LastIndexByte(exe, '/')+1:])] != nil
 }
 
-// byName has the clients by the names of their files.
 var byName = func() map[string]*client {
 	all := make(map[string]*client)
 	for i := range clients {

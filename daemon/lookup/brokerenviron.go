@@ -21,7 +21,6 @@ type Cookie struct {
 	Value Sum
 }
 
-// SumOf gives the sum of a value.
 func SumOf(value string) Sum { return sha256.Sum256([]byte(value)) }
 
 // session is the session's id, which `lineage run` gives to its members too.

@@ -58,7 +58,6 @@ type FoundContainer struct {
 	Main        uint32   // its main process, set by Entered
 }
 
-// NewContainerFinder makes a finder.
 func NewContainerFinder(proc procfs.FS, log zerolog.Logger) *ContainerFinder {
 	return &ContainerFinder{proc: proc, log: log, known: make(map[lives]known),
 		unread: make(map[lives]error)}

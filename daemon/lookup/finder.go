@@ -14,7 +14,6 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// Options are what a [Finder] depends on.
 type Options struct {
 	registry.Ground
 	Access     *access.Access
@@ -27,7 +26,6 @@ type Finder struct {
 	reading chan struct{} // taken while a request reads all of procfs
 }
 
-// New makes a finder.
 func New(o Options) *Finder { return &Finder{o: o, reading: make(chan struct{}, readers)} }
 
 // Session finds a session, decides, and runs use in the registry's goroutine. One that c may not read is not found.
@@ -67,7 +65,6 @@ func Ask[T any](f *Finder, word string, c access.Caller, verb access.Verb, use f
 	return answer, err
 }
 
-// Receipt is a session's receipt, as of now.
 func (f *Finder) Receipt(word string, c access.Caller, verb access.Verb) (*api.Report, error) {
 	return Ask(f, word, c, verb, func(v registry.View, x *registry.Session) *api.Report {
 		v.Refresh(x)
@@ -196,7 +193,6 @@ func Foreign(c access.Caller) error {
 		"run it on the host, or in a container with --pid=host")
 }
 
-// OtherProcess is the error for a PID that another process has now.
 func OtherProcess(ref api.Ref) error {
 	return api.Errorf(api.CodeIdentity, "pid %d is not the process you named (%v)", ref.PID, ref)
 }

@@ -118,7 +118,6 @@ func (f *Finder) member(id tracer.Identity, c access.Caller) (p *api.Process, sc
 	return p, scope, err
 }
 
-// outsider is a live process in no session.
 func (f *Finder) outsider(id tracer.Identity) (*api.Process, uint32, error) {
 	stat, st, err := f.read(id.PID)
 	if now, other := f.o.Kernel.Identify(id.PID); err != nil || other != nil || now != id {
@@ -134,10 +133,8 @@ func (f *Finder) outsider(id tracer.Identity) (*api.Process, uint32, error) {
 	return p, uid, nil
 }
 
-// isGone reports whether procfs no longer has a process.
 func isGone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) }
 
-// read reads what procfs shows of a process.
 func (f *Finder) read(pid uint32) (stat procfs.Stat, st procfs.Status, err error) {
 	if stat, err = f.o.Proc.Stat(pid); err == nil {
 		st, err = f.o.Proc.Status(pid)
@@ -194,7 +191,6 @@ func (f *Finder) Running(ref api.Ref) (p Running, err error) {
 	return p, nil
 }
 
-// Why answers for one process.
 func (f *Finder) Why(id tracer.Identity, live bool, p *api.Process, c access.Caller) (api.Why, error) {
 	d := api.Why{}
 	err := f.o.Registry.ReadFor(c, func(v registry.View) {

@@ -29,7 +29,6 @@ func (c *census) begin(infos []tracer.SessionInfo) {
 	}
 }
 
-// meet adds one process of the walk.
 func (c *census) meet(t *tracer.Process) {
 	if t.Dead {
 		return

@@ -14,7 +14,6 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// Judged takes the enforcer's result.
 func (r *Registry) Judged(result enforcer.Result) {
 	r.Do(func(t Tx) {
 		s := t.Session(result.Session)
@@ -130,7 +129,6 @@ func (r *Registry) close(s *Session) {
 	r.ended.Add(s, s.info.UID, enforcer.ReportSize(s.report))
 }
 
-// drop forgets an ended session.
 func (r *Registry) drop(s *Session) {
 	id, parent := s.info.ID, s.info.Parent
 	delete(r.sessions, id)

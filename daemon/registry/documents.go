@@ -112,7 +112,6 @@ func (v View) describe(r *api.Report, s *Session, record *document.Session) {
 	}
 }
 
-// Refresh takes the kernel's counts of a session.
 func (v View) Refresh(s *Session) {
 	if s.closed {
 		return

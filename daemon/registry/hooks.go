@@ -113,7 +113,6 @@ func (v View) notifyEvent(s *Session, ev *tracer.Event, kind func(*Hooks) eventH
 	}
 }
 
-// publish gives events to the readers.
 func (v View) publish(events ...tracer.Event) {
 	if len(events) == 0 {
 		return

@@ -187,7 +187,6 @@ type Meter struct {
 	Took    prometheus.Histogram
 }
 
-// published counts events that were published to readers.
 func (m *Meter) published(events []tracer.Event) {
 	for i := range events {
 		if t := int(events[i].Type); t < len(m.Events) {

@@ -41,7 +41,6 @@ func (p Parts) Decode(name string, into any) error {
 	return nil
 }
 
-// booked is the part of a receipt.
 type booked struct{ enforcer.Booked }
 
 // Redact implements [Redactor].
@@ -91,7 +90,6 @@ func empty(value any) bool {
 	return v.IsZero() || v.Kind() == reflect.Slice && v.Len() == 0
 }
 
-// restore applies what the previous daemon knew.
 func (v View) restore(s *Session, text json.RawMessage) {
 	var was Parts
 	var receipt enforcer.Booked

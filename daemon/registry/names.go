@@ -95,7 +95,6 @@ func (t Tx) Queue(spec *tracer.SessionSpec) (*Place, error) {
 	return p, nil
 }
 
-// Leave gives a place up.
 func (t Tx) Leave(p *Place) {
 	t.r.queue = slices.DeleteFunc(t.r.queue, func(q *Place) bool { return q == p })
 	t.r.places.Book(p.spec.UID, -placeSize)

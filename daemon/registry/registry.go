@@ -79,7 +79,6 @@ type Clock struct {
 	document.Clock
 }
 
-// Options of New.
 type Options struct {
 	Kernel   Kernel
 	Enforcer *enforcer.Enforcer
@@ -155,7 +154,6 @@ func New(o Options) *Registry {
 	return r
 }
 
-// view is the View of the registry's goroutine.
 func (r *Registry) view() View { return View{r} }
 
 // Attach adds features. It is called before Run.

@@ -41,7 +41,6 @@ type sampler struct {
 	counters map[string]uint64 // at the last look, nil before the first
 }
 
-// AskLook asks for a look out of turn.
 func (r *Registry) AskLook() {
 	system.Offer(r.looks.hurry, struct{}{})
 }
@@ -56,7 +55,6 @@ func (r *Registry) AskResync(why Cause) {
 // ctx is done.
 func (r *Registry) Look(ctx context.Context) { r.looks.run(ctx) }
 
-// Resync looks at the kernel now.
 func (r *Registry) Resync(cause Cause) (*Resync, error) { return r.looks.sample(cause, false) }
 
 // Fresh looks at the kernel, unless the last look is less than a second ago: any caller may ask.
@@ -280,7 +278,6 @@ func (p *sampler) repair() error {
 	})
 }
 
-// counted notes what the kernel counted.
 func (r *Registry) counted(misses, counters map[string]uint64, grown bool) {
 	if n := counters["agent_refused"]; r.counts.counters != nil && n > r.counts.counters["agent_refused"] {
 		r.view().Degrade("agents started without a session: too many of one user, nested too deep, or no free slot")

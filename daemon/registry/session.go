@@ -71,7 +71,6 @@ type usage struct {
 	timeout   time.Duration // after which its owner ends its root; 0: never
 }
 
-// ID is the kernel's name of the session.
 func (s *Session) ID() tracer.SessionID { return s.info.ID }
 
 // Info is the kernel's record as last reported; the counts may be old. Of no session it is empty.
@@ -219,7 +218,6 @@ func (r *Registry) enter(info tracer.SessionInfo) *Session {
 	return s
 }
 
-// sessionEvent applies the kernel's event on a session's state.
 func (r *Registry) sessionEvent(s *Session, ev *tracer.Event) {
 	if ev.Cause == tracer.CauseReleased {
 		return // a dissolved session has nothing to report

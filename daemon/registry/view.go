@@ -36,7 +36,6 @@ type Graph interface {
 	Stats() lineage.Stats
 }
 
-// Graph gives the graph.
 func (v View) Graph() Graph { return v.r.graph }
 
 // Session finds a session that is held, nil if there is none.
@@ -58,10 +57,8 @@ func (v View) Sorted() []*Session {
 // Ended returns those that have ended, oldest first.
 func (v View) Ended() []*Session { return v.r.ended.All() }
 
-// Live counts the sessions that have not ended.
 func (v View) Live() int { return len(v.r.sessions) - len(v.r.ended.All()) }
 
-// Scope is a session as access sees it.
 func (v View) Scope(s *Session) access.Scope {
 	return access.Scope{UID: s.info.UID, Chain: slices.Collect(v.Chain(s.info.ID)), Name: s.info.Name}
 }
@@ -84,7 +81,6 @@ func (v View) Within(id, ancestor tracer.SessionID) bool {
 	return slices.Contains(slices.Collect(v.Chain(id)), ancestor)
 }
 
-// Family is a session and those nested in it.
 func (v View) Family(id tracer.SessionID) []tracer.SessionID {
 	all := []tracer.SessionID{id}
 	for i := 0; i < len(all); i++ {
@@ -110,13 +106,10 @@ func (v View) Degrade(why string) {
 	}
 }
 
-// Degraded is all that was noted.
 func (v View) Degraded() []string { return v.r.counts.degraded }
 
-// Lost counts the events that were lost since the daemon began.
 func (v View) Lost() uint64 { return v.r.counts.lost }
 
-// Forks counts the forks of members since the daemon began.
 func (v View) Forks() uint64 { return v.r.counts.forks }
 
 // Kernel returns the kernel's counters and its recursion misses, as of the last look.
@@ -125,7 +118,6 @@ func (v View) Kernel() (counters, misses map[string]uint64) {
 	return v.r.counts.counters, v.r.counts.misses
 }
 
-// Meter gives what was counted for the metrics.
 func (v View) Meter() *Meter { return &v.r.counts.meter }
 
 // Track begins to note which processes change, or stops.
@@ -134,7 +126,6 @@ func (v View) Track(on bool) {
 	v.r.looks.watched = on
 }
 
-// Take gives at most limit of the changes.
 func (v View) Take(limit int, c *lineage.Changes) { v.r.graph.Take(limit, c) }
 
 // Tx is a View that may change what it shows.

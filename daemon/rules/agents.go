@@ -67,7 +67,6 @@ func (s *Steward) Judge(info tracer.SessionInfo) {
 // judged reports whether a session was not opened by an exec, or has its terms already.
 func judged(info tracer.SessionInfo) bool { return !info.Agent || info.Rule != 0 || info.For != 0 }
 
-// judgeLater has a session judged again.
 func (s *Steward) judgeLater(id tracer.SessionID, after time.Duration) {
 	time.AfterFunc(after, func() { system.Offer(s.unjudged, id) }) // if it is full the next look asks
 }
@@ -170,7 +169,6 @@ func (s *Steward) bar(info tracer.SessionInfo) {
 	}
 }
 
-// dissolve dissolves the session of a lookalike.
 func (s *Steward) dissolve(info tracer.SessionInfo, facts *policy.Facts) {
 	n, err := s.o.Kernel.Dissolve(info.ID)
 	if err != nil {
@@ -319,7 +317,6 @@ func (s *Steward) FindRunning() {
 	}
 }
 
-// looksFor reports whether an enabled rule looks for that comm.
 func looksFor(p *policy.Policy, comm string) bool {
 	return slices.ContainsFunc(p.Agents, func(r policy.Agent) bool {
 		return r.Enabled && slices.Contains(r.Match.Comm, comm)

@@ -16,7 +16,6 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// Excess is a session that is over one of its limits.
 type Excess struct {
 	Session  tracer.SessionID
 	UID      uint32

@@ -69,7 +69,6 @@ func (s *Steward) KeepByRule(ctx context.Context) {
 	system.Each(ctx, s.execs, func(id tracer.Identity) { s.keepIfRuled(s.o.Rules.Policy(), id) })
 }
 
-// keepRunning applies the keep rules to all members.
 func (s *Steward) keepRunning(p *policy.Policy) {
 	s.shareAgain(p)
 	if len(p.Keep) == 0 && len(p.Brokers.Shared) == 0 {

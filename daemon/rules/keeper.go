@@ -193,7 +193,6 @@ func (k *Keeper) byRule(req *api.KeepRequest, c access.Caller) (*handover, error
 	return &handover{[]tracer.Identity{id}, from, req.Name, why, rule.Until.Time()}, k.room(from.UID)
 }
 
-// handOver opens the kept session.
 func (k *Keeper) handOver(h *handover, c access.Caller) (tracer.SessionID, error) {
 	first := h.processes[0]
 	info, err := k.Steward.Keep(h.from, h.processes, h.name, h.why, h.until)

@@ -57,13 +57,11 @@ func Load(path string, must bool, c registry.Clock) (*Policy, error) {
 	return r, nil
 }
 
-// Started is the policy that was read at the start.
 func (r *Policy) Started() *policy.Policy { return r.started }
 
 // Resume closes the breaker for all users, and reports whether it was open.
 func (r *Policy) Resume() bool { return r.breaker.Resume() }
 
-// read reads the policy file as it is now.
 func (r *Policy) read() (*policy.Policy, error) {
 	if r.path == "" {
 		return policy.Default(), nil
@@ -124,7 +122,6 @@ func (r *Policy) Redact(argv []string) []string {
 	return hide(argv)
 }
 
-// Mode is the policy's.
 func (r *Policy) Mode() string { return r.Policy().Mode }
 
 // ModeOf is the mode for the sessions of a user: the policy's, but observe while the breaker is open
@@ -172,7 +169,6 @@ func (r *Policy) armed(err error) {
 	r.unarmed = err
 }
 
-// Degraded is what users must know about the rules.
 func (r *Policy) Degraded() (why []string) {
 	r.mu.Lock()
 	refused, unarmed := r.refused, r.unarmed
@@ -190,7 +186,6 @@ func (r *Policy) Degraded() (why []string) {
 	return why
 }
 
-// BreakerState is for whom the breaker is open.
 func (r *Policy) BreakerState() (b api.Breaker) {
 	for _, uid := range r.breaker.Opened() {
 		b.Open, b.UIDs = true, append(b.UIDs, int(uid))
@@ -198,7 +193,6 @@ func (r *Policy) BreakerState() (b api.Breaker) {
 	return b
 }
 
-// Document is the effective policy on the wire.
 func (r *Policy) Document() api.Policy {
 	r.mu.Lock()
 	p, loaded, refused := r.current, r.loaded, r.refused

@@ -36,7 +36,6 @@ type Steward struct {
 	sessions map[tracer.SessionID]*ruledSession // of the registry's goroutine
 }
 
-// Options of New.
 type Options struct {
 	registry.Ground
 	Rules      *Policy
@@ -138,10 +137,8 @@ type ruledSession struct {
 	client   tracer.Identity // that waits for its command, if it was put into a container
 }
 
-// of returns what is remembered of a held session.
 func (s *Steward) of(id tracer.SessionID) *ruledSession { return registry.Known(s.sessions, id) }
 
-// Hooks are what the rules attach to the registry.
 func (s *Steward) Hooks() *registry.Hooks {
 	return &registry.Hooks{
 		Execed: s.execed,
@@ -246,7 +243,6 @@ func (s *Steward) CarryOut(p *policy.Policy) {
 	s.arm(p)
 }
 
-// Apply applies the policy in force to what runs.
 func (s *Steward) Apply() {
 	p := s.o.Rules.Policy()
 	s.Reterm()

@@ -21,7 +21,6 @@ import (
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 )
 
-// checker checks commands.
 type checker struct {
 	o      Options
 	memory *memory

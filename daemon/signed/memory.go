@@ -30,7 +30,6 @@ const (
 	skew = time.Minute
 )
 
-// accepted is a command that was accepted.
 type accepted struct {
 	ID        string    `json:"id"`
 	UID       uint32    `json:"uid"` // of the caller that brought it, which may ask for its receipt
@@ -108,14 +107,12 @@ func openMemory(path string, now time.Time, boot string, boottime func() uint64)
 
 func (m *memory) elapsed() time.Duration { return time.Duration(m.boottime()) }
 
-// all are the commands that are remembered.
 func (m *memory) all() []accepted {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.state.Commands)
 }
 
-// find returns a command that is remembered.
 func (m *memory) find(id string) (accepted, bool) {
 	for _, a := range m.all() {
 		if a.ID == id {

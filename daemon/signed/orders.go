@@ -50,7 +50,6 @@ func (r *room) name(report *api.Report) {
 	}
 }
 
-// Options of New.
 type Options struct {
 	registry.Ground
 	Memory   string                // the file in which commands are remembered
@@ -118,7 +117,6 @@ func (s *Orders) Carry(req *api.SignedCommand, c access.Caller) (*api.CommandRep
 	return s.reply(&a, receiptOf(&a))
 }
 
-// end carries out a command that ends sessions.
 func (s *Orders) end(order *order, c access.Caller, accept func(sessions []string) func() error) (refused error) {
 	targets, err := s.selected(order, c)
 	if err != nil {
@@ -172,7 +170,6 @@ func (s *Orders) selected(o *order, c access.Caller) (all []tracer.SessionInfo, 
 	return all, err
 }
 
-// holdsKept reports whether a session, or one that is nested in it, is kept.
 func holdsKept(v registry.View, id tracer.SessionID) bool {
 	return slices.ContainsFunc(v.Family(id), func(id tracer.SessionID) bool {
 		x := v.Session(id)

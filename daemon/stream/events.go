@@ -16,7 +16,6 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// EventsOptions are what the streams of events depend on.
 type EventsOptions struct {
 	Lines
 	Ring    *history.Ring
@@ -39,7 +38,6 @@ type Events struct {
 // maxPacked is how many readers get compressed lines at once: each takes a megabyte.
 const maxPacked = 8
 
-// NewEvents makes the streams of a daemon.
 func NewEvents(o EventsOptions) *Events {
 	return &Events{o: o, turns: newTurns(), packed: make(chan struct{}, maxPacked)}
 }
@@ -47,7 +45,6 @@ func NewEvents(o EventsOptions) *Events {
 // Now as a first number means: only new events.
 const Now = math.MaxUint64
 
-// EventsRequest is what a reader asks for.
 type EventsRequest struct {
 	Session      string          // "": all that the caller may read
 	Types        []api.EventType // empty: all

@@ -23,7 +23,6 @@ const (
 	viewSessions  = 32
 )
 
-// FeedOptions are what a [Feed] depends on.
 type FeedOptions struct {
 	Lines
 	Status func(registry.View) api.WatchStatus // what a status line shows
@@ -54,7 +53,6 @@ func NewFeed(o FeedOptions) *Feed {
 	return &Feed{o: o, view: newView(), wanted: make(chan struct{}, 1)}
 }
 
-// Hooks note what changes.
 func (f *Feed) Hooks() *registry.Hooks { return &registry.Hooks{Changed: f.changed} }
 
 // join begins to read the view: from then on the feed runs until leave. False: the
@@ -85,7 +83,6 @@ func (f *Feed) leave() {
 	f.readers--
 }
 
-// idle ends the feed's work if there are no readers.
 func (f *Feed) idle() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

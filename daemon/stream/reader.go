@@ -178,7 +178,6 @@ func (r *reader) present(v registry.View) (all []any) {
 	return append(all, processes...)
 }
 
-// finish sends the last line.
 func (r *reader) finish(reason string) {
 	r.out.End(api.Event{Head: api.Head{Kind: "end"}, Reason: reason})
 }

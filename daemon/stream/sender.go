@@ -58,26 +58,23 @@ type Sender struct {
 	gz  *gzip.Writer  // nil: the reader gets plain lines
 }
 
-// To makes the sender of a reply.
 func (l *Lines) To(w http.ResponseWriter, c access.Caller) *Sender {
 	return &Sender{caller: c, tally: l.Tally, log: l.Log, w: w, rc: http.NewResponseController(w)}
 }
 
-// pack compresses what is sent.
 func (s *Sender) pack() {
 	s.w.Header().Set("Content-Encoding", "gzip")
 	s.gz, _ = gzip.NewWriterLevel(s.w, gzip.BestSpeed) // the level is gzip's own
 }
 
-// Begin sends the header.
 func (s *Sender) Begin() {
 	s.w.Header().Set("Content-Type", "application/jsonl")
-// Encode gathers a document, one line.
-func (s *Sender) Encode(doc any) {
-	b, err := json.Marshal(doc)
 	s.w.WriteHeader(http.StatusOK)
 }
 
+// Encode gathers a document, one line.
+func (s *Sender) Encode(doc any) {
+	b, err := json.Marshal(doc)
 	s.Append(append(b, '\n'), err)
 }
 
@@ -129,7 +126,6 @@ func (s *Sender) write(b []byte) error {
 	return cmp.Or(err, s.gz.Flush())
 }
 
-// End sends the last line.
 func (s *Sender) End(doc any) {
 	s.Encode(doc)
 	if s.Flush() && s.gz != nil && s.gz.Close() == nil {

@@ -90,7 +90,6 @@ func newView() *view {
 		sessions: make(map[tracer.SessionID]*shownSession)}
 }
 
-// update is the new state of one process.
 type update struct {
 	id      lineage.ID
 	under   lineage.ID
@@ -248,7 +247,6 @@ func (v *view) settle(p *shownProcess, changed bool) {
 	}
 }
 
-// forget removes a process that the graph forgot.
 func (v *view) forget(id lineage.ID) {
 	p := v.procs[id]
 	if p == nil {
@@ -344,7 +342,6 @@ func (v *view) compact() {
 	})
 }
 
-// from finds the first change after a revision.
 func (v *view) from(rev uint64) int {
 	return sort.Search(len(v.log), func(i int) bool { return v.log[i].rev > rev })
 }

@@ -26,7 +26,6 @@ import (
 // StartTimeout bounds the start of a daemon, with probing and loading.
 const StartTimeout = 15 * time.Second
 
-// ConnectOptions of Connect.
 type ConnectOptions struct {
 	Socket string // default api.DefaultSocket
 	// Command starts a daemon for the socket, in the foreground. Default: this

@@ -153,7 +153,6 @@ func (i Instance) removeStale(ctx context.Context) error {
 	return nil
 }
 
-// ClaimOptions of [Instance.Claim].
 type ClaimOptions struct {
 	Ephemeral bool
 	Started   bool // by a command, which holds the lock

@@ -105,7 +105,6 @@ func named(f *os.File, path string) bool {
 	return err == nil && os.SameFile(is, now)
 }
 
-// Acquire waits for the lock.
 func (i Instance) Acquire(ctx context.Context) (*InstanceLock, error) { return i.await(ctx, i.TryLock) }
 
 // AcquireToLeave waits for the lock as LockToLeave takes it.

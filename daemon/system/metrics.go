@@ -24,7 +24,6 @@ const (
 // put reports one value, with one word for each label.
 type put func(v float64, labels ...string)
 
-// metric is one row of the table.
 type metric struct {
 	name   string
 	kind   metricsKind
@@ -239,7 +238,6 @@ type UseMetrics struct {
 	RSS                         uint64 // bytes
 }
 
-// EndMetrics is how a session ended.
 type EndMetrics struct{ Reason, Verdict string }
 
 // endBuckets are the upper bounds of the buckets of end durations, in seconds:

@@ -87,7 +87,6 @@ func OpenRootsFile(path string) (*os.File, error) {
 	return f, nil
 }
 
-// walk is the path without symbolic links.
 func walk(path string) (string, error) {
 	at, todo, shared := "/", strings.Split(path, "/"), uint64(0) // shared: the device of a directory in which others may make files
 	for links := 0; len(todo) > 0; {

@@ -12,7 +12,6 @@ import (
 	"kernel.org/pub/linux/libs/security/libcap/cap"
 )
 
-// Capability is one of capabilities(7).
 type Capability = cap.Value
 
 // What a daemon may need.

@@ -35,7 +35,6 @@ type limiter struct {
 	report *time.Timer // of what was suppressed; nil: nothing was since the last one
 }
 
-// kind is one kind of message.
 type kind struct {
 	limit      *rate.Limiter
 	suppressed uint64

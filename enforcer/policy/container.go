@@ -58,7 +58,6 @@ func (r *Container) check() (string, *wrong) {
 // Whole reports whether the rule opens one session for all of a container.
 func (r *Container) Whole() bool { return r.Session == "container" }
 
-// Opens reports whether the rule opens sessions.
 func (r *Container) Opens() bool { return r.Session != "off" }
 
 // Agent is what the rule has in common with agent rules.

@@ -13,7 +13,6 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// DefaultFile is where the policy of a host is.
 const DefaultFile = "/etc/lineage/policy.yaml"
 
 // Load reads a policy file. An error in its text is an [*Error].
@@ -187,7 +186,6 @@ func (d *decoder) mapping(n *yaml.Node, v reflect.Value, path string) *Error {
 	return nil
 }
 
-// value reads whatever the field wants.
 func (d *decoder) value(n *yaml.Node, v reflect.Value, path string, tag reflect.StructTag) *Error {
 	if bad := plainNode(n, path); bad != nil {
 		return bad
@@ -283,7 +281,6 @@ func (d *decoder) unique(n *yaml.Node, v, x reflect.Value, path string) *Error {
 	return nil
 }
 
-// label is the name of a rule.
 func label(rule reflect.Value) string { return rule.FieldByName("Name").String() }
 
 // valueOf finds a key of a mapping that was read.

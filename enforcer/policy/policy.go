@@ -73,7 +73,6 @@ type Breaker struct {
 	EndsPerMinute int `key:"ends_per_minute" min:"1" max:"100000" doc:"at this many of a user's sessions, automatic ends of the user's sessions stop"`
 }
 
-// Wait bounds what an end waits for.
 type Wait struct {
 	Killed Duration `key:"killed" min:"100ms" max:"10m" doc:"after SIGKILL, before the verdict left"`
 	Ports  Duration `key:"ports" max:"10m" doc:"for a port that was listened on to have no listener"`
@@ -89,13 +88,11 @@ type Daemon struct {
 	Audit     Audit    `key:"audit" doc:"the audit log"`
 }
 
-// History bounds the ended sessions that are kept on disk.
 type History struct {
 	MaxAge  Duration `key:"max_age" min:"1h" max:"87600h" doc:"how long ended sessions and events are kept on disk"`
 	MaxSize Size     `key:"max_size" min:"16MiB" max:"1TiB" doc:"how large history.db may become, without its write-ahead log of up to 8 MiB; the oldest sessions and events are deleted first"`
 }
 
-// Audit bounds the audit log.
 type Audit struct {
 	MaxSize Size `key:"max_size" min:"64KiB" max:"1TiB" doc:"how large one file may become"`
 	Keep    int  `key:"keep" min:"1" max:"1000" doc:"how many files"`

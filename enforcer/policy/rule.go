@@ -31,7 +31,6 @@ type checked interface {
 	check() (key string, w *wrong)
 }
 
-// Protection is a rule of the protect list.
 type Protection struct {
 	Name   string `key:"name" form:"name" need:"1" doc:"unique in the list"`
 	Match  Match  `key:"match" need:"1" doc:"all keys must hold; a list means any of"`

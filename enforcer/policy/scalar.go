@@ -11,7 +11,6 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// scalar reads one word.
 func (d *decoder) scalar(n *yaml.Node, v reflect.Value, path string, tag reflect.StructTag) *Error {
 	wrongKind := func(want, hint string) *Error {
 		return at(n, fmt.Sprintf("%s: must be %s, not %s", path, want, kind(n)), hint)

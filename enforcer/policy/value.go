@@ -44,7 +44,6 @@ func (d Duration) String() string {
 	return strings.NewReplacer("h0m0s", "h", "m0s", "m").Replace(time.Duration(d).String())
 }
 
-// Std returns d as a time.Duration.
 func (d Duration) Std() time.Duration { return time.Duration(d) }
 
 // Size is a number of bytes: 512MiB, 8GiB, or 0.
@@ -84,7 +83,6 @@ func (s *Size) set(text string) *wrong {
 	return &wrong{fmt.Sprintf("the size %s has an unknown unit", text), hint}
 }
 
-// ParseSize reads a size as a policy has it.
 func ParseSize(text string) (s Size, ok bool) {
 	w := s.set(text)
 	return s, w == nil
@@ -115,7 +113,6 @@ func (c *CPUs) set(text string) *wrong {
 
 func (c CPUs) String() string { return strconv.FormatFloat(float64(c)/1000, 'f', -1, 64) }
 
-// Pattern is an RE2 expression.
 type Pattern struct{ re *regexp.Regexp }
 
 func (p *Pattern) set(text string) *wrong {

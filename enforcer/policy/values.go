@@ -10,7 +10,6 @@ import (
 // BuiltIn is the origin of a value that no file gave.
 const BuiltIn = "built-in"
 
-// Value is one effective value.
 type Value struct {
 	// Key is its path: defaults.grace; for a rule it ends with its name, for another
 	// item with its index: protect.database, redact.1.

@@ -74,7 +74,6 @@ func position(data []byte, offset int) (line, column int) {
 	return 1 + bytes.Count(before, []byte("\n")), 1 + utf8.RuneCount(before[1+bytes.LastIndexByte(before, '\n'):])
 }
 
-// hints for frequent mistakes.
 var hints = map[string]string{
 	"found a tab character that violates indentation":       "indent with spaces",
 	"found character that cannot start any token":           "quote the value",

@@ -69,7 +69,6 @@ type Share struct {
 	used  map[uint32]int // bytes, by uid
 }
 
-// NewShare divides that many bytes.
 func NewShare(bound int) *Share { return &Share{bound: bound, used: make(map[uint32]int)} }
 
 // Take books n bytes for a user; false: that is more than the user may have.
@@ -93,14 +92,11 @@ func (s *Share) Book(uid uint32, n int) {
 	}
 }
 
-// Of is how many bytes are booked for a user.
 func (s *Share) Of(uid uint32) int { return s.used[uid] }
 
 // Exceeds reports whether a user has more than an equal part of the bound.
 func (s *Share) Exceeds(uid uint32) bool { return s.used[uid] > s.bound/max(1, len(s.used)) }
 
-// Over reports whether more than the bound is booked.
 func (s *Share) Over() bool { return s.total > s.bound }
 
-// Used is how many bytes are booked.
 func (s *Share) Used() int { return s.total }

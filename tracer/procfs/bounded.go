@@ -72,7 +72,6 @@ var left struct {
 	n   int
 }
 
-// waiting are the reads of one key.
 type waiting struct {
 	n   int
 	uid uint32
@@ -86,7 +85,6 @@ func Bounded[T any](key Key, read func() (T, error)) (T, error) {
 	return r.Value, r.Err
 }
 
-// Result is what one read returned.
 type Result[T any] struct {
 	Value T
 	Err   error

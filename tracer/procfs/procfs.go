@@ -29,7 +29,6 @@ const (
 
 var errMalformed = errors.New("malformed")
 
-// Path returns the path of a file of a process.
 func (fs FS) Path(pid uint32, name string) string {
 	return filepath.Join(string(fs), strconv.FormatUint(uint64(pid), 10), name)
 }

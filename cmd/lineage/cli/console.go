@@ -31,7 +31,6 @@ type Console struct {
 	Columns []string // that tables show, if a command has the flag
 }
 
-// Say writes one line to stderr.
 func (c *Console) Say(format string, args ...any) {
 	io.WriteString(c.Stderr, display.InLocale(c.Env, "lineage: "+display.Text(fmt.Sprintf(format, args...))+"\n"))
 }

@@ -141,7 +141,7 @@ func AddHelp(root *cobra.Command) {
 	for _, group := range groups {
 		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title + ":"})
 		for _, name := range strings.Fields(group.commands) {
-			if cmd := child(root, name); cmd != nil { // and in this order
+			if cmd, _, _ := root.Find([]string{name}); cmd != root { // and in this order
 				cmd.GroupID = group.title
 				root.RemoveCommand(cmd)
 				root.AddCommand(cmd)
@@ -149,7 +149,8 @@ func AddHelp(root *cobra.Command) {
 		}
 	}
 	for _, name := range Plumbing {
-		child(root, name).Hidden = true
+		cmd, _, _ := root.Find([]string{name})
+		cmd.Hidden = true
 	}
 	root.AddCommand(HelpTopics()...)
 	root.SetHelpCommandGroupID("Host")
@@ -171,26 +172,19 @@ func AddHelp(root *cobra.Command) {
 			return words, cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
-			at := root
-			for _, name := range args {
-				next := child(at, name)
-				if next == nil {
-					return unknown("help topic", at, name)
-				}
-				at = next
+			at, rest, _ := root.Find(args)
+			if len(rest) > 0 {
+				return unknown("help topic", at, rest[0])
 			}
 			at.InitDefaultHelpFlag()
 			return at.Help()
 		},
 	})
 	withoutArgs(root)
-	for _, cmd := range root.Commands() {
-		if cmd.Name() == "completion" {
-			cmd.Args, cmd.SuggestionsMinimumDistance = Subcommand, 2
-			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
-			cmd.Example = "  lineage completion bash > /etc/bash_completion.d/lineage\n  lineage completion zsh > \"${fpath[1]}/_lineage\""
-		}
-	}
+	completion, _, _ := root.Find([]string{"completion"})
+	completion.Args, completion.SuggestionsMinimumDistance = Subcommand, 2
+	completion.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	completion.Example = "  lineage completion bash > /etc/bash_completion.d/lineage\n  lineage completion zsh > \"${fpath[1]}/_lineage\""
 }
 
 // withoutArgs has the commands that say nothing of arguments refuse them.
@@ -201,16 +195,6 @@ func withoutArgs(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		withoutArgs(sub)
 	}
-}
-
-// child is the command of that name or alias below cmd, or nil.
-func child(cmd *cobra.Command, name string) *cobra.Command {
-	for _, c := range cmd.Commands() {
-		if c.Name() == name || c.HasAlias(name) {
-			return c
-		}
-	}
-	return nil
 }
 
 // Subcommand refuses an unknown subcommand of a command that has only subcommands.

@@ -47,7 +47,6 @@ func ParseSelection(words []string, euid func() int) (*api.Selection, error) {
 	return s, s.Check()
 }
 
-// selecting has the flags of a selection.
 func selecting(s *api.Selection, euid func() int) *pflag.FlagSet {
 	twice := errors.New("given once, without another that says the same")
 	state := func(text string) error {

@@ -36,7 +36,6 @@ func (h *Hook) agent() *agent {
 // terminal itself, sshd or tmux. A session of it would have everything that the user runs.
 var errStrange = errors.New("no program of this agent is above its hook, so no session was opened. To open one: lineage adopt PID")
 
-// start makes a session of the agent.
 func (h *Hook) start(ctx context.Context, c api.Client, _ *event) error {
 	a := h.agent()
 	if a == nil {

@@ -9,10 +9,8 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// A layout formats new values like the file around them.
-type layout struct {
-	unit string // of indentation
-}
+// A layout formats new values like the file around them: it is the unit of indentation.
+type layout string
 
 // indentation is the indentation of the first member, or two spaces.
 func indentation(top *hujson.Object) string {
@@ -25,7 +23,7 @@ func indentation(top *hujson.Object) string {
 	return "  "
 }
 
-func (l layout) line(depth int) string { return "\n" + strings.Repeat(l.unit, depth) }
+func (l layout) line(depth int) string { return "\n" + strings.Repeat(string(l), depth) }
 
 // insertMember puts a member first.
 func (l layout) insertMember(o *hujson.Object, name string, v hujson.ValueTrimmed, depth int) {
@@ -41,7 +39,7 @@ func (l layout) insertMember(o *hujson.Object, name string, v hujson.ValueTrimme
 
 // insertElement puts an element first.
 func (l layout) insertElement(list *hujson.Array, v any, depth int) {
-	text, err := json.MarshalIndent(v, strings.Repeat(l.unit, depth), l.unit)
+	text, err := json.MarshalIndent(v, strings.Repeat(string(l), depth), string(l))
 	if err != nil {
 		panic(err) // a group can be encoded
 	}

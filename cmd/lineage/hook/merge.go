@@ -75,7 +75,7 @@ func (a Agent) merge(text []byte, program string, undo bool) ([]byte, error) {
 		}
 		return nil, nil // nothing else was in it
 	}
-	l := layout{unit: indentation(top)}
+	l := layout(indentation(top))
 	flat := len(top.Members) > 0 && !bytes.ContainsRune(bytes.TrimSpace(text), '\n') // then each line break will be ours
 	hooks, err := valueIn[*hujson.Object](top, "hooks", "object")
 	if err != nil {

@@ -26,7 +26,6 @@ type Agent struct {
 	next    string   // what the user has to do then
 }
 
-// Agents are the agents that setup supports.
 var Agents = []Agent{
 	{
 		Name:    "claude-code",

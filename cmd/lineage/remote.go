@@ -16,8 +16,6 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
-var errSocketWithHosts = cli.Usage("--socket is for the daemon of this host, not with -H")
-
 // hostFlag adds -H to a command. The hosts of its groups are in the list when the command runs.
 func (a *app) hostFlag(cmd *cobra.Command) *hosts.List {
 	f := &hosts.Flag{Env: a.Env}
@@ -97,7 +95,7 @@ func (a *app) join(ctx context.Context, g *hosts.Group) (*hosts.NATSLink, error)
 // hostDialer connects to the daemons of other hosts, that -H names.
 func (a *app) hostDialer() (hosts.Dialer, error) {
 	if a.socket != "" {
-		return nil, errSocketWithHosts
+		return nil, cli.Usage("--socket is for the daemon of this host, not with -H")
 	}
 	return a.dialHost, nil
 }

@@ -88,7 +88,6 @@ func groupsFile(env func(string) string) string {
 	return "/etc/lineage/hosts.yaml"
 }
 
-// group is the group of a file with this name.
 func group(file, name string) (Group, error) {
 	var all map[string]Group
 	text, err := read(file)
@@ -135,7 +134,6 @@ func read(file string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, mostBytes))
 }
 
-// check says what is wrong with a group.
 func (g *Group) check(file string) error {
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("%s: group %s: %s", file, g.Key, fmt.Sprintf(format, args...))

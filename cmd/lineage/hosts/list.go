@@ -21,7 +21,6 @@ type List []string
 
 func (l *List) String() string { return strings.Join(*l, ",") }
 
-// Type is the value's name in help.
 func (l *List) Type() string { return "hosts" }
 
 // add adds hosts, each once.

@@ -77,7 +77,6 @@ func StartNATSLink(ctx context.Context, program string, o *service.LinkOptions) 
 // endTime is how long the program may take to end.
 const endTime = time.Second
 
-// Close ends the program.
 func (l *NATSLink) Close() {
 	if l == nil {
 		return

@@ -30,7 +30,6 @@ type ExportOptions struct {
 	Metrics    string
 }
 
-// Flags adds the flags to a set.
 func (o *ExportOptions) Flags(f *pflag.FlagSet) {
 	f.StringVar(&o.OTLP, "otlp", "", "send by OTLP/HTTP to this base `URL`, as http://127.0.0.1:4318")
 	f.StringSliceVar(&o.Signals, "signals", ExportSignals,

@@ -8,13 +8,12 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
 )
 
-// maxConns is how many open connections metrics have; the others wait to be accepted.
+// maxConns is how many open connections metrics serve; the others wait.
 const maxConns = 64
 
 // Metrics serves GET /metrics, and nothing else.
@@ -40,41 +39,21 @@ func ListenMetrics(
 	}}, nil
 }
 
-// Serve serves until ctx is done.
+// Serve serves until ctx is done. The loop that accepts connections calls ConnState, and waits for room there.
 func (m *Metrics) Serve(ctx context.Context) error {
+	room := make(chan struct{}, maxConns)
+	m.httpd.ConnState = func(_ net.Conn, state http.ConnState) {
+		switch state {
+		case http.StateNew:
+			room <- struct{}{}
+		case http.StateClosed:
+			<-room
+		}
+	}
 	stop := context.AfterFunc(ctx, func() { m.httpd.Close() })
 	defer stop()
-	if err := m.httpd.Serve(&narrow{m.Listener, make(chan struct{}, maxConns)}); !errors.Is(err,
-		http.ErrServerClosed) {
+	if err := m.httpd.Serve(m.Listener); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve metrics: %w", err)
 	}
 	return nil
-}
-
-// narrow is a listener with a limit of open connections.
-type narrow struct {
-	net.Listener
-	room chan struct{}
-}
-
-// Accept waits for room first: a connection that waits to be accepted costs
-// nothing.
-func (n *narrow) Accept() (net.Conn, error) {
-	n.room <- struct{}{}
-	c, err := n.Listener.Accept()
-	if err != nil {
-		<-n.room
-		return nil, err
-	}
-	return &narrowConn{Conn: c, leave: sync.OnceFunc(func() { <-n.room })}, nil
-}
-
-type narrowConn struct {
-	net.Conn
-	leave func()
-}
-
-func (c *narrowConn) Close() error {
-	defer c.leave()
-	return c.Conn.Close()
 }

@@ -31,7 +31,6 @@ func newFileSink(path string, encode follow.Encoder) (*fileSink, error) {
 	return s, s.open()
 }
 
-// Close closes the file.
 func (s *fileSink) Close() error {
 	if s.out == nil {
 		return nil

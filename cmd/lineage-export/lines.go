@@ -13,13 +13,11 @@ import (
 // writeSize is how many bytes are gathered before a write.
 const writeSize = 1 << 20
 
-// lines makes the lines of a batch.
 type lines struct {
 	encode follow.Encoder
 	buffer bytes.Buffer
 }
 
-// Name is ocsf.
 func (l *lines) Name() string { return "ocsf" }
 
 // write writes the lines of a batch, some at a time: members decide how long all of them are.
@@ -51,7 +49,6 @@ type fileStream struct {
 	writing chan error // not nil: a write has not returned
 }
 
-// newFileStream makes a sink of a stream.
 func newFileStream(out io.Writer, encode follow.Encoder) *fileStream {
 	return &fileStream{lines: lines{encode: encode}, out: out}
 }

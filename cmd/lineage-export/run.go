@@ -88,7 +88,6 @@ func (e *exporter) run(ctx context.Context) error {
 	return errors.Join(service.Together(ctx, parts...), e.store.Close())
 }
 
-// host describes this host.
 func host() *follow.Host {
 	h := &follow.Host{Arch: runtime.GOARCH, Version: version}
 	if b, err := os.ReadFile("/etc/machine-id"); err == nil {

@@ -40,7 +40,6 @@ func (f *Follower) deliver(ctx context.Context, stopReading context.CancelFunc) 
 	return nil
 }
 
-// deliverOnce tries it once.
 func (f *Follower) deliverOnce(ctx context.Context) error {
 	if len(f.batch) > 0 {
 		ctx, cancel := context.WithTimeout(ctx, attemptTime)

@@ -230,7 +230,7 @@ func (f *Follower) take(ctx context.Context, e *api.Event, boot string) error {
 		return nil
 	}
 	if e.Type == api.EventLost {
-		if again := f.missing(ctx, e); again {
+		if f.missing(ctx, e) {
 			return errAgain
 		}
 		if e.Where == "history" && e.LostFrom != 0 && e.LostFrom == f.at.Seq { // requested again
@@ -301,12 +301,8 @@ func (f *Follower) of(boot string) {
 
 // missing reports whether the history may still have the events that this reader was too slow to get.
 func (f *Follower) missing(ctx context.Context, e *api.Event) (again bool) {
-	if e.Where != "reader" || f.at.Seq == 0 {
-		return false
+	if again = e.Where == "reader" && f.at.Seq != 0 && !f.lag.over(f.at); again {
+		pause(ctx, firstPause) // the history is written in batches
 	}
-	if f.lag.over(f.at) {
-		return false
-	}
-	pause(ctx, firstPause) // the history is written in batches
-	return true
+	return again
 }

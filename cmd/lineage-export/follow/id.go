@@ -72,12 +72,10 @@ func sessionTrace(host, boot, session string) TraceID {
 	return TraceID(digest("trace", host, boot, session)[:16])
 }
 
-// sessionSpan is the span of a session.
 func sessionSpan(host, boot, session string) SpanID {
 	return SpanID(digest("session", host, boot, session)[:8])
 }
 
-// processSpan is the span of a process.
 func processSpan(host, boot string, p api.Ref) SpanID {
 	return SpanID(digest("process", host, boot, p.PID, uint64(p.StartNS))[:8])
 }

@@ -3,7 +3,6 @@ package follow
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -165,7 +164,7 @@ func (f *Follower) overlooked(ctx context.Context, caught time.Time) {
 			continue
 		}
 		d, err := f.source.client.Session(ctx, id)
-		if e, refused := errors.AsType[*api.Error](err); refused && e.Code == api.CodeNotFound {
+		if api.IsNotFound(err) {
 			d, err = &api.Session{State: api.StateEnded, EndReason: "untracked"}, nil // released, or not in the history
 		}
 		if err != nil || d.State != api.StateEnded || d.Ended != nil && d.Ended.After(before) {

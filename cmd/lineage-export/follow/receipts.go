@@ -45,7 +45,6 @@ type Receipts struct {
 // receiptsName is the name of their cursor.
 const receiptsName = "nats"
 
-// receiptCursor is the file of the cursor.
 type receiptCursor struct {
 	Schema string `json:"schema"`
 	After  string `json:"after"`

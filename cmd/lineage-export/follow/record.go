@@ -3,6 +3,7 @@ package follow
 import (
 	"context"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -20,19 +21,9 @@ const (
 )
 
 // EventTypes are the types of the daemon's events that become records.
-var EventTypes = []api.EventType{
-	api.EventFork,
-	api.EventExec,
-	api.EventExit,
-	api.EventReparent,
-	api.EventSession,
-	api.EventListen,
-	api.EventUnlisten,
-	api.EventStop,
-	api.EventContinue,
-	api.EventCrossing,
-	api.EventLost,
-}
+var EventTypes = slices.DeleteFunc(slices.Clone(api.EventTypes), func(t api.EventType) bool {
+	return t == api.EventReaped || t == api.EventMark || t == api.EventTrace
+})
 
 // Record is one thing that happened. A sink has it until it has delivered the batch.
 type Record struct {

@@ -35,20 +35,13 @@ func (e *Encoder) remediate(r *follow.Record, s severity, uid, code, message str
 	v.CommandUID = follow.DerivedID("end", r.Host.ID, r.Boot, r.Session.ID)
 	v.Remediation = &remediation{"end the session, with SIGKILL for what does not exit in the grace period"}
 	v.Actor = &actor{AppName: "lineage"}
-	if by := endedBy(r); by != nil {
+	if by := cmp.Or(r.Report, &api.Report{}).EndedBy; by != nil {
 		v.Actor = &actor{User: e.users.user(by.UID)}
 		if by.PID != 0 {
 			v.Actor.Process = &process{entity: entity{PID: by.PID, Name: by.Comm}, User: v.Actor.User}
 		}
 	}
 	return v
-}
-
-func endedBy(r *follow.Record) *api.Caller {
-	if r.Report == nil {
-		return nil
-	}
-	return r.Report.EndedBy
 }
 
 // receipt is the receipt of an end, without its processes.
@@ -80,7 +73,7 @@ func (e *Encoder) receipt(r *follow.Record) *event {
 	}
 	if d.DurationMS > 0 {
 		v.Duration, v.EndTime = int64(d.DurationMS), v.Time
-		v.StartTime = millis(r.Time.Add(-time.Duration(d.DurationMS * float64(time.Millisecond))))
+		v.StartTime = r.Time.Add(-time.Duration(d.DurationMS * float64(time.Millisecond))).UnixMilli()
 	}
 	v.Metadata.IsTruncated = v.Metadata.IsTruncated || d.Truncated
 	v.Unmapped.Lineage.Receipt = &receipt{

@@ -20,7 +20,6 @@ const maxEvidences = 32
 // rule is the kind of a finding.
 type rule struct{ uid, title, about string }
 
-// The findings.
 var (
 	leftoversRule = rule{"leftovers", "Processes left behind", "Orphaned processes"}
 	budgetRule    = rule{"budget", "Budget of a session crossed", "Resource limit"}
@@ -217,7 +216,11 @@ func health(r *follow.Record) (all []*event) {
 		before = &api.Status{Level: now.Level}
 	}
 	add := func(a activity, rule rule, message string, subject ...any) {
-		v := find(r, a, severityOf(a), rule, message, subject...)
+		s := high
+		if a.id == closed.id {
+			s = informational
+		}
+		v := find(r, a, s, rule, message, subject...)
 		v.Unmapped.Lineage.Condition = &condition{Level: now.Level,
 			Mode: now.Mode, Degraded: now.Degraded}
 		if before.Level != now.Level {
@@ -249,11 +252,4 @@ func health(r *follow.Record) (all []*event) {
 		add(closed, breakerRule, "the circuit breaker is closed", "breaker")
 	}
 	return all
-}
-
-func severityOf(a activity) severity {
-	if a.id == closed.id {
-		return informational
-	}
-	return high
 }

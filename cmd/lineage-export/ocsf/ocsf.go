@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"iter"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -23,10 +24,8 @@ type Encoder struct {
 	users users
 }
 
-// New makes an encoder.
 func New() *Encoder { return &Encoder{users: users{name: nameOnHost}} }
 
-// class is an event class.
 type class struct {
 	uid         int
 	name        string
@@ -41,7 +40,6 @@ var (
 	processRemediation = class{7003, "Process Remediation Activity", 7, "Remediation"}
 )
 
-// activity is one activity of a class.
 type activity struct {
 	class
 	id      int
@@ -86,7 +84,6 @@ func (e *Encoder) Encode(r *follow.Record) iter.Seq[follow.LogRecord] {
 	}
 }
 
-// events are the events of a record.
 func (e *Encoder) events(r *follow.Record) iter.Seq[*event] {
 	var all []*event
 	switch r.Kind {
@@ -127,7 +124,7 @@ func encode(v *event) []byte {
 // lineage's word for what happened.
 func newEvent(r *follow.Record, a activity, s severity, uid, code, message string) *event {
 	v := &event{
-		Time: millis(r.Time), Message: message,
+		Time: r.Time.UnixMilli(), Message: message,
 		ClassUID: a.uid, ClassName: a.class.name, CategoryUID: a.categoryUID, CategoryName: a.category,
 		ActivityID: a.id, ActivityName: cmp.Or(a.caption, a.name), TypeUID: a.uid*100 + a.id,
 		TypeName:   a.class.name + ": " + a.name,
@@ -155,7 +152,6 @@ func newEvent(r *follow.Record, a activity, s severity, uid, code, message strin
 	return v
 }
 
-// sessionOf is the session of a record.
 func sessionOf(r *follow.Record) *session {
 	s := r.Session
 	d := &session{
@@ -163,10 +159,10 @@ func sessionOf(r *follow.Record) *session {
 		Parent: s.Parent, Delegated: s.DelegatedBy,
 	}
 	if !s.Unknown {
-		d.UserUID = number(s.UID)
+		d.UserUID = strconv.Itoa(s.UID)
 	}
 	if s.Started != nil {
-		d.Started = millis(*s.Started)
+		d.Started = s.Started.UnixMilli()
 	}
 	if s.Root != nil {
 		d.Root = refOf(r, s.Root.Ref, s.Root.Comm)
@@ -174,17 +170,14 @@ func sessionOf(r *follow.Record) *session {
 	return d
 }
 
-// lostEvents says that events are missing.
 func lostEvents(r *follow.Record) *event {
 	x := r.Event
 	v := newEvent(r, missed, low, r.ID, "lost", lostMessage(x))
 	v.Count = x.Count
 	if x.SinceNS != 0 && x.UntilNS > x.SinceNS && x.TimeNS >= x.UntilNS {
 		end := r.Time.Add(-time.Duration(x.TimeNS - x.UntilNS))
-		v.StartTime, v.EndTime = millis(end.Add(-time.Duration(x.UntilNS-x.SinceNS))), millis(end)
+		v.StartTime, v.EndTime = end.Add(-time.Duration(x.UntilNS-x.SinceNS)).UnixMilli(), end.UnixMilli()
 	}
 	v.Unmapped.Lineage.Lost = &lost{Where: x.Where, From: uint64(x.LostFrom), To: uint64(x.LostTo)}
 	return v
 }
-
-func millis(t time.Time) int64 { return t.UnixMilli() }

@@ -166,7 +166,7 @@ func (e *Encoder) process(v *event, r *follow.Record, p *api.Process) *process {
 	}
 	d.Container = containerOf(p.Container)
 	if p.Exited != nil {
-		d.TerminatedTime = millis(*p.Exited)
+		d.TerminatedTime = p.Exited.UnixMilli()
 	}
 	if p.Parent != nil {
 		d.Parent = e.image(r, known(r, p.Parent))
@@ -186,7 +186,6 @@ func (e *Encoder) process(v *event, r *follow.Record, p *api.Process) *process {
 	return d
 }
 
-// cut cuts a command line of an event.
 func (v *event) cut(args *string, room int) {
 	var cut bool
 	*args, cut = follow.CutArgs(*args, room)
@@ -224,7 +223,7 @@ func entityOfImage(r *follow.Record, p *api.Process) entity {
 	d := entityOf(r, p.Ref)
 	d.Name, d.Path, d.CmdLine = p.Comm, p.Exe, strings.Join(p.Argv, " ")
 	if p.Started != nil {
-		d.CreatedTime = millis(*p.Started)
+		d.CreatedTime = p.Started.UnixMilli()
 	}
 	return d
 }
@@ -232,8 +231,6 @@ func entityOfImage(r *follow.Record, p *api.Process) entity {
 func entityOf(r *follow.Record, p api.Ref) entity {
 	return entity{UID: follow.ProcessUID(r, p), PID: p.PID}
 }
-
-func number(n int) string { return strconv.Itoa(n) }
 
 // maxUsers bounds the users whose names are remembered.
 const maxUsers = 1024
@@ -244,7 +241,6 @@ type users struct {
 	known map[int]*account
 }
 
-// nameOnHost is the name of a user in the host's list.
 func nameOnHost(uid string) string {
 	u, err := user.LookupId(uid)
 	if err != nil {
@@ -253,7 +249,6 @@ func nameOnHost(uid string) string {
 	return u.Username
 }
 
-// user describes a user.
 func (u *users) user(uid int) *account {
 	if d := u.known[uid]; d != nil {
 		return d
@@ -261,7 +256,7 @@ func (u *users) user(uid int) *account {
 	if u.known == nil || len(u.known) >= maxUsers {
 		u.known = make(map[int]*account)
 	}
-	d := &account{UID: number(uid), TypeID: 1, Type: "User"}
+	d := &account{UID: strconv.Itoa(uid), TypeID: 1, Type: "User"}
 	if uid == 0 {
 		d.TypeID, d.Type = 2, "Admin"
 	}

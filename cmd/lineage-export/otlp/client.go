@@ -8,7 +8,6 @@ package otlp
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -29,9 +28,6 @@ type Client struct {
 	Header http.Header
 	HTTP   *http.Client
 }
-
-// brief is the beginning of what a receiver says.
-func brief(why string) string { return why[:min(len(why), maxWhy)] }
 
 // refusal is a reply that rejects the data itself.
 type refusal struct{ error }
@@ -79,10 +75,4 @@ func answered(resp *http.Response, signal string) error {
 		return fmt.Errorf("%w: is this the base URL of an OTLP/HTTP receiver that takes %s?", err, signal)
 	}
 	return err
-}
-
-// refuses reports whether an error is a refusal of the data.
-func refuses(err error) bool {
-	_, is := errors.AsType[refusal](err)
-	return is
 }

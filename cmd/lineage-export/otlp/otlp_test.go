@@ -1,6 +1,7 @@
 package otlp
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -143,7 +144,7 @@ func TestLater(t *testing.T) {
 		st, s := newStub(t)
 		st.answer = func([]string) int { return status }
 		err := s.Deliver(t.Context(), []*follow.Record{exited(1, "a")})
-		if err == nil || refuses(err) || st.asked != 1 || st.refused() != 0 {
+		if err == nil || errors.As(err, new(refusal)) || st.asked != 1 || st.refused() != 0 {
 			t.Errorf("%d: %v after %d requests", status, err, st.asked)
 		}
 	}

@@ -2,6 +2,7 @@ package otlp
 
 import (
 	"context"
+	"errors"
 	"iter"
 
 	collogs "go.opentelemetry.io/proto/slim/otlp/collector/logs/v1"
@@ -32,7 +33,6 @@ type Sink struct {
 // decide how large a batch becomes; receivers take 4 MiB and more.
 const maxRequest = 2 << 20
 
-// Name is otlp.
 func (s *Sink) Name() string { return "otlp" }
 
 // Close does nothing: nothing is open.
@@ -129,7 +129,7 @@ func send[T proto.Message](s *Sink, all []T, post func([]T) error) error {
 		return nil
 	}
 	err := post(all)
-	if !refuses(err) {
+	if !errors.As(err, new(refusal)) {
 		return err
 	}
 	if empty := post(nil); empty != nil {
@@ -145,7 +145,7 @@ func halves[T proto.Message](s *Sink, all []T, post func([]T) error, err error) 
 	}
 	for _, part := range [][]T{all[:len(all)/2], all[len(all)/2:]} {
 		err := post(part)
-		if refuses(err) {
+		if errors.As(err, new(refusal)) {
 			err = halves(s, part, post, err)
 		}
 		if err != nil {
@@ -158,7 +158,7 @@ func halves[T proto.Message](s *Sink, all []T, post func([]T) error, err error) 
 // rejected logs items that a receiver rejected from a request that it accepted.
 func (s *Sink) rejected(n int64, why string) {
 	if n > 0 {
-		s.Log.Error().Int64("count", n).Str("error", brief(why)).Msg("the receiver rejected records")
+		s.Log.Error().Int64("count", n).Str("error", why[:min(len(why), maxWhy)]).Msg("the receiver rejected records")
 	}
 }
 

@@ -91,7 +91,6 @@ func (a *answer) fit() {
 	}
 }
 
-// text is the same as text.
 func (a *answer) text() string {
 	all := slices.Clone(a.Notes)
 	for i := range a.Calls {
@@ -177,21 +176,8 @@ func (x *item) line() string {
 	return strings.Join(words, "  ")
 }
 
-func port(p *api.Port) string {
-	if p.Proto == "unix" {
-		return "unix " + display.Text(p.Addr)
-	}
-	return fmt.Sprintf("%s %s:%d", p.Proto, display.Text(p.Addr), p.Port)
-}
+func portsOf(all []api.Port) []string { return within(display.Holding(all, nil), portBytes) }
 
-func portsOf(all []api.Port) (names []string) {
-	for i := range all {
-		names = append(names, port(&all[i]))
-	}
-	return within(names, portBytes)
-}
-
-// unknown notes what could not be read.
 func (a *answer) unknown(what []string) {
 	for _, u := range what {
 		a.note("not known: %s", display.Text(u))

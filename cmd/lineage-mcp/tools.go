@@ -186,7 +186,6 @@ func explain(ctx context.Context, c api.Client, _ string, q question) (*answer, 
 	return out, nil
 }
 
-// step says how a process was started.
 func step(e *api.Edge) string {
 	switch {
 	case e.Kind == "root":

@@ -171,7 +171,6 @@ func quiet(log zerolog.Logger) zerolog.Logger {
 	return log.Sample(&zerolog.BurstSampler{Burst: 1, Period: quietTime})
 }
 
-// Close ends the connection.
 func (b *Bus) Close() {
 	b.closing.Store(true)
 	b.nc.Close()

@@ -128,7 +128,6 @@ func (h *Host) ask(ctx context.Context, question []byte, answer func(*Message) e
 	}()
 }
 
-// parse reads a question.
 func (h *Host) parse(question []byte) (*url.URL, error) {
 	var q service.Question
 	if len(question) > maxQuestion || json.Unmarshal(question, &q) != nil {

@@ -4,9 +4,7 @@ package bus
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"strings"
 	"time"
@@ -47,11 +45,10 @@ func (p *Presence) Run(ctx context.Context) {
 }
 
 func (p *Presence) tell(ctx context.Context) error {
-	text, err := json.Marshal(p.gather(ctx))
-	if err != nil {
-		return fmt.Errorf("encode the presence: %w", err)
+	m := &Message{Subject: service.HostSubject(p.Host), TTL: PresenceTTL}
+	if err := m.Encode(p.gather(ctx)); err != nil {
+		return err
 	}
-	m := &Message{Subject: service.HostSubject(p.Host), Body: text, TTL: PresenceTTL}
 	return p.Store(ctx, service.HostsStream, m)
 }
 

@@ -82,3 +82,17 @@ func TestTutorial(t *testing.T) {
 		t.Errorf("the leftover is not named: %v", p)
 	}
 }
+
+// TestQuickStart runs the second block of README.md as pasted, but for "top" and the question of "end".
+func TestQuickStart(t *testing.T) {
+	blocks := strings.Split(string(require.ReadFile(t, filepath.Join(repository, "README.md"))), "\n```\n")
+	_, port, _ := strings.Cut(stage.FreeAddr(t), ":")
+	k := newKitchen(t)
+	cmd := exec.Command("bash", "-c", strings.NewReplacer("8123", port, "bin/lineage top ", ": ", "end demo", "end --yes demo",
+		"sleep 3 ", "until bin/lineage why :"+port+" >/dev/null 2>&1; do sleep 0.1; done ").Replace(blocks[3]))
+	cmd.Dir, cmd.Env = k.Dir, append(os.Environ(), "LINEAGE_SOCKET="+k.Socket)
+	p := stage.Start(t, cmd).Wait()
+	for _, want := range []string{"session demo ", "ended, clean", "freed tcp 127.0.0.1:" + port} {
+		require.Contains(t, p.Out.String(), want)
+	}
+}

@@ -96,3 +96,43 @@ func TestQuickStart(t *testing.T) {
 		require.Contains(t, p.Out.String(), want)
 	}
 }
+
+// TestHowto runs the lines of docs/HOWTO.md, each block with a session of its own that listens and has a file open. Not run: halts, which end
+// all sessions of a host; other hosts (make test-fleet); cgroups, which the host may lack (TestLimits).
+func TestHowto(t *testing.T) {
+	k := newKitchen(t, "claude", "codex", "server")
+	n, old := 0, ""
+	for _, block := range regexp.MustCompile("(?ms)^```\\w*\n(.*?)^```$").FindAllStringSubmatch(string(require.ReadFile(t, filepath.Join(repository, "docs/HOWTO.md"))), -1) {
+		lines := regexp.MustCompile(`(?m)^(?:sudo )?(lineage .*?)(?: +#.*)?$`).FindAllStringSubmatch(block[1], -1)
+		if len(lines) == 0 || strings.Contains(block[1], " halt ") || strings.Contains(block[1], " -H ") || strings.Contains(block[1], "--memory") {
+			continue
+		}
+		name, addr := fmt.Sprint("howto-", n), stage.FreeAddr(t)
+		run := k.start(nil, "env", "lineage", "run", "-q", "--name", name, "--", "bash", "-c", `exec 8>index.lock 9>"$LNGTEST_MARKER"; perl -MIO::Socket -e "IO::Socket::INET->new(Listen => 1, LocalAddr => q(`+addr+`)) and sleep"; :`)
+		_, port, _ := strings.Cut(addr, ":")
+		k.Until("the server listens", func() bool { return k.Lineage("why", ":"+port).Code() == 0 })
+		server := k.Session(name).Root.Ref
+		for _, node := range stage.NodesOf(k.Tree(name)) {
+			if node.Process.Comm == "perl" {
+				server = node.Process.Ref
+			}
+		}
+		stranger := k.start(nil, "sleep", "300")
+		for _, line := range lines {
+			command := strings.NewReplacer("adopt PID", fmt.Sprint("adopt ", stranger.Process.Pid), "history SESSION", "history "+old, "history build", "history "+old, "wait SESSION", "wait "+old,
+				"SESSION", name, "PID@START", server.String(), "PID", fmt.Sprint(server.PID), "4711", fmt.Sprint(server.PID), ":8123", ":"+port, ".git/", "", "lineage end", "lineage end --yes", "./server", "server").Replace(line[1])
+			if p := k.start([]string{"LNGTEST_CODE=0"}, "sh", "-c", command).Wait(); p.Code() != 0 {
+				t.Errorf("%s: %v", line[1], p)
+			}
+			n++
+		}
+		k.Lineage("end", "--yes", "--all")
+		k.Lineage("end", "--yes", "preview") // which was kept
+		run.Wait()
+		stranger.Stop()
+		old = name
+	}
+	if n < 20 {
+		t.Errorf("%d lines", n)
+	}
+}

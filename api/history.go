@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -31,7 +33,7 @@ func (c *client) History(ctx context.Context, q HistoryQuery) (*Sessions, error)
 // The times that int64 nanoseconds can hold, a little less.
 var earliest, latest = time.Unix(0, 0), time.Date(2261, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// ParseTime reads a point in time: in RFC 3339, as a duration before now, as 10m, or as the
+// ParseTime reads a point in time: in RFC 3339, as a duration before now, as 10m or 7d, or as the
 // beginning of today or yesterday where now is. The error is what text must be.
 func ParseTime(text string, now time.Time) (time.Time, error) {
 	switch y, m, d := now.Date(); text {
@@ -42,9 +44,14 @@ func ParseTime(text string, now time.Time) (time.Time, error) {
 	}
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		d, err := time.ParseDuration(text)
+		days, isDays := strings.CutSuffix(text, "d")
+		n, err := strconv.ParseUint(days, 10, 16)
+		d := time.Duration(n) * 24 * time.Hour
+		if !isDays {
+			d, err = time.ParseDuration(text)
+		}
 		if err != nil || d < 0 {
-			return t, fmt.Errorf("a duration such as 10m, today, yesterday, or a time such as %s (RFC 3339)",
+			return t, fmt.Errorf("a duration such as 10m or 7d, today, yesterday, or a time such as %s (RFC 3339)",
 				now.UTC().Format(time.RFC3339))
 		}
 		t = now.Add(-d)

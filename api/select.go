@@ -5,9 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -115,15 +115,15 @@ func (s *Selection) Check() error {
 
 func isPattern(word string) bool { return strings.ContainsAny(word, `*?[\`) }
 
-// ParsePort reads :PORT, :PORT/tcp or :PORT/udp.
+// ParsePort reads :PORT, :PORT/tcp or :PORT/udp. PORT may be a name of services(5), such as http.
 func ParsePort(word string) (proto string, port int, err error) {
 	number, proto, slash := strings.Cut(strings.TrimPrefix(word, ":"), "/")
-	n, err := strconv.ParseUint(number, 10, 16)
+	n, err := net.LookupPort("tcp", number)
 	if err != nil || n == 0 || slash && proto != "tcp" && proto != "udp" {
 		return "", 0, NewError(CodeBadRequest,
-			fmt.Sprintf("invalid :PORT %q: must be :PORT, :PORT/tcp or :PORT/udp, PORT 1 to 65535", word), "")
+			fmt.Sprintf("invalid :PORT %q: must be :PORT, :PORT/tcp or :PORT/udp, PORT 1 to 65535 or a service", word), "")
 	}
-	return cmp.Or(proto, "tcp"), int(n), nil
+	return cmp.Or(proto, "tcp"), n, nil
 }
 
 // Rests reports whether a session is in the wanted state, and idle for as long as is wanted.

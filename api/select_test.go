@@ -76,10 +76,10 @@ func TestSelectsNothing(t *testing.T) {
 		"": {{State: "ended", UID: new(9)}, {Container: "bo"}, {Container: "0123456789a"}, {Container: "0123456789ac"},
 			{Container: "aaaa"}, {Pod: "pod"}, {Pod: "/pod-7f"},
 			{Container: "box", Pod: "pod-7f"}, {Pod: "/"}, {Idle: 3 * time.Hour}, {Words: []string{"web"}, State: "kept"}, {State: "leftover", UID: new(1)}},
-		`invalid pattern "a[": must be a name with *, ? and [a-z]`:                   {{Words: []string{"a["}}},
-		`invalid :PORT ":0": must be :PORT, :PORT/tcp or :PORT/udp, PORT 1 to 65535`: {{Words: []string{"web", ":0"}}},
-		"no session has a name like x*; names are web nightly-1 nightly-2 9":         {{Words: []string{"x*"}}, {Words: []string{"web", "x*"}, State: "active"}},
-		"no session has a name like ddd*; names are web nightly-1 nightly-2 9":       {{Words: []string{"ddd*"}}}, // an id
+		`invalid pattern "a[": must be a name with *, ? and [a-z]`:                                {{Words: []string{"a["}}},
+		`invalid :PORT ":0": must be :PORT, :PORT/tcp or :PORT/udp, PORT 1 to 65535 or a service`: {{Words: []string{"web", ":0"}}},
+		"no session has a name like x*; names are web nightly-1 nightly-2 9":                      {{Words: []string{"x*"}}, {Words: []string{"web", "x*"}, State: "active"}},
+		"no session has a name like ddd*; names are web nightly-1 nightly-2 9":                    {{Words: []string{"ddd*"}}}, // an id
 		"session wbe: not found":                                {{Words: []string{"wbe"}}, {Words: []string{"wbe"}, UID: new(1)}},
 		"session aa: not found":                                 {{Words: []string{"aa"}}},
 		"session aaa: not found; to end aaa111 name it in full": {{Words: []string{"aaa"}, Whole: true}},
@@ -114,7 +114,7 @@ func TestSelects(t *testing.T) {
 		{api.Selection{Words: []string{"7", "w*"}}, "aaa111"},        // a process is less than its session
 		{api.Selection{Words: []string{"nightly-*"}}, "aab222 ccc333"},
 		{api.Selection{Words: []string{"nightly-?", "web"}, Ended: true}, "aab222 ccc333 eee555 aaa111!"},
-		{api.Selection{Words: []string{":80"}}, "aaa111 aab222"},
+		{api.Selection{Words: []string{":http"}}, "aaa111 aab222"},
 		{api.Selection{Words: []string{":82/tcp"}}, "aaa111!"},
 		{api.Selection{State: "ended"}, "eee555"},
 		{api.Selection{Idle: time.Hour, Words: []string{"nightly-2", "nightly-1"}}, "aab222"},

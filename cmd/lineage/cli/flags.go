@@ -65,6 +65,8 @@ func FlagError(cmd *cobra.Command, err error) error {
 		err = fmt.Errorf("unknown flag -%s", name)
 		if other := strings.ToUpper(name); cmd.Flags().ShorthandLookup(other) != nil {
 			err = fmt.Errorf("%w, did you mean -%s?", err, other)
+		} else if name == "i" || name == "t" {
+			err = fmt.Errorf("%w: the command has the terminal of lineage, without -it", err)
 		}
 	}
 	if !ok {

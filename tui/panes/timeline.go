@@ -41,6 +41,7 @@ type lane struct {
 	depth     int
 	processes []*api.Process // in start order
 	program   bool           // only their program is the same, not the arguments
+	short     bool           // each lived for less than a hundredth of what is shown, and the lanes did not fit
 	calls     []*api.Call    // in the order of their beginnings: this is their lane
 }
 
@@ -59,7 +60,7 @@ func (l *lane) key() (k laneKey) {
 
 // NewTimeline is the timeline of a session.
 func NewTimeline(session string) *Timeline {
-	return &Timeline{Session: session, known: map[api.Ref]*api.Process{}, rows: 1}
+	return &Timeline{Session: session, known: map[api.Ref]*api.Process{}, rows: most}
 }
 
 // Remember adds the session's tree from the history.
@@ -91,7 +92,11 @@ func (m *Timeline) Update(p *picture.Picture, now time.Time, born func(*api.Proc
 			m.first = b
 		}
 	}
-	m.arrange(m.bounded(slices.SortedFunc(maps.Values(m.known), func(a, b *api.Process) int { return a.Ref.Compare(b.Ref) })))
+	all := m.bounded(slices.SortedFunc(maps.Values(m.known), func(a, b *api.Process) int { return a.Ref.Compare(b.Ref) }))
+	if m.arrange(all, 0, born); len(m.lanes) > m.rows {
+		from, to := m.Span()
+		m.arrange(all, to.Sub(from)/100, born)
+	}
 }
 
 // bounded drops the oldest exited processes if there are too many.
@@ -107,8 +112,9 @@ func (m *Timeline) bounded(all []*api.Process) []*api.Process {
 	})
 }
 
-// arrange makes the lanes: below each the commands that its processes started.
-func (m *Timeline) arrange(all []*api.Process) {
+// arrange makes the lanes: below each the commands that its processes started. Those that lived
+// for less than least are one lane.
+func (m *Timeline) arrange(all []*api.Process, least time.Duration, born func(*api.Process) time.Time) {
 	var at laneKey
 	if m.sel < len(m.lanes) {
 		at = m.lanes[m.sel].key()
@@ -139,9 +145,13 @@ func (m *Timeline) arrange(all []*api.Process) {
 			if program {
 				key = p.Comm
 			}
+			short := p.Exited != nil && p.Exited.Sub(born(p)) < least
+			if short {
+				key = ""
+			}
 			if alike[key] == nil {
 				order = append(order, key)
-				alike[key] = &lane{depth: depth, program: program}
+				alike[key] = &lane{depth: depth, program: program, short: short}
 			}
 			alike[key].processes = append(alike[key].processes, p)
 		}

@@ -106,6 +106,27 @@ func TestLanesOfPrograms(t *testing.T) {
 	}
 }
 
+// Short ones that do not fit are one lane, and are apart again where the shown time is short.
+func TestShortLanes(t *testing.T) {
+	m, l := loop(600)
+	tree := &api.Tree{}
+	for i := range 30 {
+		tree.Nodes = append(tree.Nodes, api.Node{Process: process(100+i, 1, float64(100+i), float64(101+i), fmt.Sprint("pyenv-", i))})
+	}
+	m.Remember(tree)
+	m.SetHeight(10)
+	m.Update(l.Picture, *at(1200), born)
+	lines := ansi.Strip(strings.Join(m.Lines(l, 100), "\n"))
+	if len(m.lanes) != 3 || strings.Count(lines, "under 1 % each ×32") != 1 {
+		t.Errorf("%d lanes:\n%s", len(m.lanes), lines)
+	}
+	for range 5 {
+		m.Zoom(true, born)
+	}
+	m.Update(l.Picture, *at(1200), born)
+	require.Equal(t, len(m.lanes), 33)
+}
+
 // A creator is older: of two processes that name each other the older is a root, and both have a lane.
 func TestYoungerCreator(t *testing.T) {
 	m, l := loop(600)

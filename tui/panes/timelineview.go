@@ -2,6 +2,7 @@ package panes
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -153,7 +154,9 @@ func (m *Timeline) name(l *Labels, line *ink.Line, ln *lane, columns int) {
 	switch {
 	case len(ln.processes) == 1:
 		text = fmt.Sprintf("%d %s", p.PID, text)
-	case ln.program:
+	case ln.short && slices.ContainsFunc(ln.processes, func(o *api.Process) bool { return o.Comm != p.Comm }):
+		text = "under 1 % each"
+	case ln.program, ln.short:
 		text = display.Text(p.Comm)
 	}
 	line.Put(l.Dim, " "+indent)

@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -28,17 +27,6 @@ func spin() int {
 	return 0
 }
 
-// groups is how many cgroups of sessions there are.
-func groups(mount string) (n int) {
-	_ = filepath.WalkDir(mount, func(_ string, d fs.DirEntry, err error) error {
-		if err == nil && strings.Contains(d.Name(), "lineage_") {
-			n++
-		}
-		return nil // one that is gone is not there
-	})
-	return n
-}
-
 // limited runs a command in a session to its end, and returns the receipt, too.
 func limited(i *stage.Instance, name, in string, words ...string) (*stage.Process, *api.Report) {
 	i.T.Helper()
@@ -55,7 +43,7 @@ func TestLimits(t *testing.T) {
 		const reason = "this host's cgroup v2 has no memory controller"
 		p := i.Lineage("run", "--memory", "64MiB", "--", "echo", "ran")
 		require.Equal(t, fmt.Sprintf("%d %s%s", p.Code(), &p.Out, &p.Err), "125 lineage: "+reason+"\n")
-		require.Equal(t, groups(mount), 0)
+		require.Equal(t, stage.Groups(), 0)
 		i.Must("run", "--memory", "64MiB", "--limits-if-possible", "--", "true")
 		t.Skip(reason)
 	}
@@ -63,7 +51,7 @@ func TestLimits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			i := i.In(t)
 			test(i)
-			i.Until("end of the cgroups", func() bool { return groups(mount) == 0 })
+			i.Until("end of the cgroups", func() bool { return stage.Groups() == 0 })
 		})
 	}
 	on("memory", func(i *stage.Instance) {

@@ -72,6 +72,7 @@ func (h *host) try(t *testing.T, r *row) {
 		after()
 	}
 	x.check()
+	x.Until("end of the cgroups", func() bool { return stage.Groups() == 0 })
 	if refused := x.m.Lines("refused"); len(refused) > 0 {
 		t.Logf("%v: the kernel refused forks: %v", h.cell, refused)
 	}
@@ -99,7 +100,7 @@ func (x *trial) start() {
 	if other || x.shared {
 		args = append(args, "--subreaper=false")
 	}
-	args = append(args, strings.Fields(x.flags)...)
+	args = append(args, strings.Fields(x.flags+" "+os.Getenv("LNGTEST_RUN"))...) // more flags for all
 	args = slices.Concat(args, []string{"--"}, stage.Argv(x.expand(x.program)))
 	cmd := x.Command(args, x.m.Env())
 	if other {

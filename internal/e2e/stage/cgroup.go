@@ -3,6 +3,7 @@
 package stage
 
 import (
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -109,4 +110,15 @@ func (g *Cgroup) Kill() {
 		text, err := os.ReadFile(filepath.Join(g.Dir, "cgroup.events"))
 		return err == nil && strings.Contains(string(text), "populated 0")
 	})
+}
+
+// Groups is how many cgroups of sessions there are.
+func Groups() (n int) {
+	_ = filepath.WalkDir(Mounted("cgroup2", ""), func(_ string, d fs.DirEntry, err error) error {
+		if err == nil && strings.Contains(d.Name(), "lineage_") {
+			n++
+		}
+		return nil // one that is gone is not there
+	})
+	return n
 }

@@ -78,6 +78,8 @@ var (
 	e2e = suite{dir: "internal/e2e", only: "^(TestEndsWithoutDaemon|TestSpare|TestLimits)$", timeout: time.Hour}
 	// Every row, at the kernel's own level, with a requested end.
 	escapes = suite{dir: "internal/e2e/escapes", only: "^TestEscapes$///^root_alive$", timeout: 2 * time.Hour, env: []string{"LNGTEST_ROUNDS=1"}}
+	// The same with a cgroup for each session, which has to go, too.
+	limited = escapes.named("escapes with limits").with("LNGTEST_RUN=--memory 1GiB --cpus 2 --max-tasks 20000")
 	// Commands that are put into containers.
 	containers = suite{dir: "internal/e2e/brokers", part: "containers", only: "^TestRunc", timeout: 20 * time.Minute,
 		needs: []string{"find", "rmdir", "runc"}}
@@ -98,7 +100,7 @@ func (s suite) bothSides() suite {
 }
 
 // everything is what a kernel must pass in its usual configuration.
-var everything = []suite{verifier, basics, tracer, enforcer, daemon, holdings, selfcheck, e2e, escapes, containers}
+var everything = []suite{verifier, basics, tracer, enforcer, daemon, holdings, selfcheck, e2e, escapes, limited, containers}
 
 const (
 	withoutBPF      = "lsm=landlock,lockdown,yama,integrity,apparmor"
@@ -120,7 +122,7 @@ var cells = []cell{
 	{name: "6.18", series: "6.18", suites: everything,
 		why: "a long-term kernel with everything, its tracepoints not preemptible"},
 	{name: "7", series: "7",
-		suites: []suite{verifier, basics, tracer.bothSides(), enforcer, daemon, holdings, selfcheck, e2e, escapes, containers},
+		suites: []suite{verifier, basics, tracer.bothSides(), enforcer, daemon, holdings, selfcheck, e2e, escapes, limited, containers},
 		why:    "the newest of Debian's backports; tracepoints are preemptible"},
 	{name: "6.18-rt", series: "6.18-rt", suites: []suite{verifier, basics, tracer, e2e}, cpus: 2,
 		why: "PREEMPT_RT, which takes no signal in the exit hook: the only level 3 that Debian has"},

@@ -27,12 +27,15 @@ int BPF_PROG(release_reaped, struct task_struct *t)
                                                     \
 		if (!a)                             \
 			return 0;                   \
-		if (t)                              \
-			each;                       \
-		else                                \
+		if (!t)                             \
 			last;                       \
+		else                                \
+			each;                       \
 		return 0;                           \
 	}
+
+/* For each process alone, not for its other threads. */
+#define WALK_LEADERS(name, each) WALK(name, if (t->pid == t->tgid) each, a->err = 0)
 
 /*
  * Runs its body once, when the walk over all maps is over: they are the fewest. An
@@ -52,22 +55,22 @@ int BPF_PROG(release_reaped, struct task_struct *t)
 
 WALK(own, walked(a, t, &a->owner, enter_owner), (void)0)
 WALK(create, walked(a, t, &a->root, create_owned), (void)0)
-WALK(sentence, sentence_walked(a, t), a->err = 0)
+WALK_LEADERS(sentence, sentence_walked(a, t))
 WALK(settle, settle_walked(a, t), settle(a))
 WALK(protect, walked(a, t, &a->root, protect), (void)0)
 WALK(whois, whois_walked(a, t), (void)0)
 WALK(runs, walked(a, t, &a->root, runs), (void)0)
-WALK(reconcile, reconcile_walked(a, t), a->err = 0)
+WALK_LEADERS(reconcile, tally(a, reconcile_birth(t)))
 WALK(bury, bury_walked(a, t), (bury_unmet(a), a->err = 0))
 VERB(end, end(a))
 VERB(release, release(a))
 VERB(mark, mark(a))
 VERB(reap, reap(a))
 WALK(enter, walked(a, t, &a->root, enter_stranger), (void)0)
-WALK(adopt, adopt_walked(a, t), a->err = 0)
-WALK(follow, follow_walked(a, t), a->err = 0)
+WALK_LEADERS(adopt, tally(a, adopt_child(a, t)))
+WALK_LEADERS(follow, tally(a, follow_member(t->tgid, t->start_boottime, a->from, a->session)))
 WALK(dissolve, dissolve_walked(a, t), (void)0)
-WALK(carry, carry_walked(a, t), a->err = 0)
+WALK_LEADERS(carry, a->added += carry_task(t))
 VERB(terms, set_terms(a))
 VERB(pause, set_pause(a))
 VERB(move, move_one(a))

@@ -3,7 +3,7 @@
  * Taking over from the kernel side of another version, the elder. Its hooks run beside
  * ours until all that it knows is here, so no birth is missed. Once its processes are
  * in `elder`, a fork of one of its members enters the creator here, and the child with
- * it. A process born before that is on the task list when carry_all walks it. A fork
+ * it. A process born before that is on the task list when verb_carry walks it. A fork
  * that read `elder` before it was set had entered its child in the elder by then: both
  * are full barriers. Meanwhile the elder opens sessions for agents. So it is told to
  * stop, its sessions are read once more, and walks carry their members over, until a

@@ -13,40 +13,22 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-SEC("tp_btf/sched_process_fork")
-int BPF_PROG(fork_birth, struct task_struct *creator, struct task_struct *child)
-{
-	on_fork(creator, child);
-	return 0;
-}
+#define HOOK(section, name, does, ...)  \
+	SEC(section)                    \
+	int BPF_PROG(name, __VA_ARGS__) \
+	{                               \
+		does;                   \
+		return 0;               \
+	}
 
-SEC("tp_btf/sched_process_exec")
-int BPF_PROG(exec_event, struct task_struct *t, int old_pid, struct linux_binprm *bprm)
-{
-	on_exec(t, bprm);
-	return 0;
-}
-
-SEC("tp_btf/sched_process_exit")
-int BPF_PROG(exit_death, struct task_struct *t)
-{
-	on_exit(t);
-	return 0;
-}
-
-SEC("tp_btf/sched_process_free")
-int BPF_PROG(free_reaped, struct task_struct *t)
-{
-	on_free(t);
-	return 0;
-}
-
-SEC("tp_btf/inet_sock_set_state")
-int BPF_PROG(tcp_state, struct sock *sk, int from, int to)
-{
-	on_tcp_state(sk, from, to);
-	return 0;
-}
+HOOK("tp_btf/sched_process_fork", fork_birth, on_fork(creator, child),
+     struct task_struct *creator, struct task_struct *child)
+HOOK("tp_btf/sched_process_exec", exec_event, on_exec(t, bprm), struct task_struct *t,
+     int old_pid, struct linux_binprm *bprm)
+HOOK("tp_btf/sched_process_exit", exit_death, on_exit(t), struct task_struct *t)
+HOOK("tp_btf/sched_process_free", free_reaped, on_free(t), struct task_struct *t)
+HOOK("tp_btf/inet_sock_set_state", tcp_state, on_tcp_state(sk, from, to), struct sock *sk,
+     int from, int to)
 
 SEC("tp_btf/signal_generate")
 int BPF_PROG(signal_sent, int sig, void *info, struct task_struct *t, int group, int result)
@@ -75,48 +57,9 @@ int BPF_PROG(attach_birth, struct task_struct *child, enum pid_type type)
 	return 0;
 }
 
-SEC("fentry/do_notify_parent")
-int BPF_PROG(notify_death, struct task_struct *t)
-{
-	on_notify(t);
-	return 0;
-}
-
-SEC("fentry/kill_orphaned_pgrp")
-int BPF_PROG(orphan_reparent, struct task_struct *t, struct task_struct *father)
-{
-	on_reparent(t, father);
-	return 0;
-}
-
-/*
- * Only one of the two is used. The flags are u64 since 6.18, commit edd3cb05c00a, and
- * were unsigned long before, which is the same where this runs.
- */
-SEC("lsm/task_alloc")
-int BPF_PROG(refuse_lsm, struct task_struct *child, u64 clone_flags, int ret)
-{
-	return ret ? ret : refuse_fork(clone_flags);
-}
-
-SEC("fmod_ret/security_task_alloc")
-int BPF_PROG(refuse_fmod_ret, struct task_struct *child, u64 clone_flags, int ret)
-{
-	return ret ? ret : refuse_fork(clone_flags);
-}
-
-/* Only one of the two is used. */
-SEC("lsm/task_kill")
-int BPF_PROG(guard_lsm, struct task_struct *t, void *info, int sig, void *cred, int ret)
-{
-	return ret ? ret : refuse_signal(ctx, t, sig);
-}
-
-SEC("fmod_ret/security_task_kill")
-int BPF_PROG(guard_fmod_ret, struct task_struct *t, void *info, int sig, void *cred, int ret)
-{
-	return ret ? ret : refuse_signal(ctx, t, sig);
-}
+HOOK("fentry/do_notify_parent", notify_death, on_notify(t), struct task_struct *t)
+HOOK("fentry/kill_orphaned_pgrp", orphan_reparent, on_reparent(t, father),
+     struct task_struct *t, struct task_struct *father)
 
 SEC("iter/task")
 int snapshot(struct bpf_iter__task *ctx)
@@ -127,47 +70,34 @@ int snapshot(struct bpf_iter__task *ctx)
 	return t ? on_snapshot(seq, plain(t)) : 0; /* NULL: the walk is over */
 }
 
-SEC("lsm/task_kill")
-int BPF_PROG(self_kill, struct task_struct *t, void *info, int sig, void *cred, int ret)
-{
-	return ret ? ret : deny_signal(t, sig);
-}
+/* What another program has refused stays refused. */
+#define REFUSAL(section, name, does, ...) \
+	HOOK(section, name, return ret ? ret : does, __VA_ARGS__, int ret)
 
-SEC("lsm/file_send_sigiotask")
-int BPF_PROG(self_sigio, struct task_struct *t, void *owner, int sig, int ret)
-{
-	return ret ? ret : deny_sigio(t);
-}
+/*
+ * Of these two, and of the next two, only one is used. The flags are u64 since 6.18, commit
+ * edd3cb05c00a, and were unsigned long before, which is the same where this runs.
+ */
+REFUSAL("lsm/task_alloc", refuse_lsm, refuse_fork(clone_flags), struct task_struct *child,
+	u64 clone_flags)
+REFUSAL("fmod_ret/security_task_alloc", refuse_fmod_ret, refuse_fork(clone_flags),
+	struct task_struct *child, u64 clone_flags)
 
-SEC("lsm/ptrace_access_check")
-int BPF_PROG(self_ptrace, struct task_struct *t, unsigned int mode, int ret)
-{
-	return ret ? ret : deny_ptrace(t, mode);
-}
+REFUSAL("lsm/task_kill", guard_lsm, refuse_signal(ctx, t, sig), struct task_struct *t,
+	void *info, int sig, void *cred)
+REFUSAL("fmod_ret/security_task_kill", guard_fmod_ret, refuse_signal(ctx, t, sig),
+	struct task_struct *t, void *info, int sig, void *cred)
 
-SEC("lsm/bpf_map")
-int BPF_PROG(self_map, struct bpf_map *map, unsigned int mode, int ret)
-{
-	return ret ? ret : deny_map(map);
-}
-
-SEC("lsm/bpf_prog")
-int BPF_PROG(self_program, struct bpf_prog *p, int ret)
-{
-	return ret ? ret : deny_program(p);
-}
-
-SEC("lsm/inode_unlink")
-int BPF_PROG(self_unlink, struct inode *dir, struct dentry *d, int ret)
-{
-	return ret ? ret : deny_unlink(dir);
-}
-
-SEC("lsm/inode_rename")
-int BPF_PROG(self_rename, struct inode *from, struct dentry *what, struct inode *to,
-	     struct dentry *over, int ret)
-{
-	return ret ? ret : deny_rename(from, what, to);
-}
+REFUSAL("lsm/task_kill", self_kill, deny_signal(t, sig), struct task_struct *t, void *info,
+	int sig, void *cred)
+REFUSAL("lsm/file_send_sigiotask", self_sigio, deny_sigio(t), struct task_struct *t,
+	void *owner, int sig)
+REFUSAL("lsm/ptrace_access_check", self_ptrace, deny_ptrace(t, mode), struct task_struct *t,
+	unsigned int mode)
+REFUSAL("lsm/bpf_map", self_map, deny_map(map), struct bpf_map *map, unsigned int mode)
+REFUSAL("lsm/bpf_prog", self_program, deny_program(p), struct bpf_prog *p)
+REFUSAL("lsm/inode_unlink", self_unlink, deny_unlink(dir), struct inode *dir, struct dentry *d)
+REFUSAL("lsm/inode_rename", self_rename, deny_rename(from, what, to), struct inode *from,
+	struct dentry *what, struct inode *to, struct dentry *over)
 
 #endif

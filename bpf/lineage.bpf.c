@@ -80,6 +80,11 @@ static long fill_slot(void *map, u32 *slot, struct session *s, void *ctx)
 		return err;                   \
 	}
 
+#define EACH(process)          \
+	struct task_struct *t; \
+	for_each_process(t)    \
+	process
+
 VERB(create, err = found(a, &a->root, create_owned))
 VERB(end, err = end_all(a))
 VERB(sentence, sentence(a))
@@ -93,10 +98,16 @@ VERB(reconcile, reconcile(a))
 VERB(terms, err = set_terms(a))
 VERB(pause, err = set_pause(a))
 VERB(enter, err = found(a, &a->root, enter_stranger))
-VERB(adopt, adopt_all(a))
-VERB(follow, follow_all(a))
+/*
+ * Enter every outsider whose parent is in the session. control.adopting is set before
+ * the first pass. So once a pass has found none, none is missed: the fork hook enters
+ * the processes born since.
+ */
+VERB(adopt, EACH(tally(a, held(t, adopt_one))))
+/* Repeated until a pass moves none; a child that is being born follows its creator. */
+VERB(follow, EACH(tally(a, follow_member(t->tgid, t->start_boottime, a->from, a->session))))
 VERB(move, err = move_one(a))
 VERB(dissolve, err = dissolve(a))
-VERB(carry, carry_all(a))
+VERB(carry, EACH(a->added += carry_task(plain(t))))
 VERB(carry_dead, err = carry_dead(a))
 VERB(fill, bpf_for_each_map_elem(&sessions, fill_slot, NULL, 0))

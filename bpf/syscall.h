@@ -154,32 +154,6 @@ __noinline int adopt_one(struct task_struct *t __arg_trusted)
 	return a ? adopt_child(a, plain(t)) : 0;
 }
 
-/*
- * Enter every outsider whose parent is in the session. control.adopting is set before
- * the first pass. So once a pass has found none, none is missed: the fork hook enters
- * the processes born since.
- */
-static inline void adopt_all(struct verb_args *a)
-{
-	struct task_struct *t;
-
-	for_each_process(t)
-		tally(a, held(t, adopt_one));
-}
-
-/*
- * Move the members of `from` whose creator is in `session` already. Repeated until a
- * pass moves none; a child that is being born follows its creator.
- */
-static inline void follow_all(struct verb_args *a)
-{
-	u64 from = a->from, to = a->session;
-	struct task_struct *t;
-
-	for_each_process(t)
-		tally(a, follow_member(t->tgid, t->start_boottime, from, to));
-}
-
 static inline long dissolve(struct verb_args *a)
 {
 	u64 from = a->session, to;
@@ -194,15 +168,6 @@ static inline long dissolve(struct verb_args *a)
 	for_each_process(t)
 		tally(a, let_member_go(t->tgid, t->start_boottime, from, to));
 	return 0;
-}
-
-/* Enter every living process that the elder has. */
-static inline void carry_all(struct verb_args *a)
-{
-	struct task_struct *t;
-
-	for_each_process(t)
-		a->added += carry_task(plain(t));
 }
 
 #endif

@@ -36,8 +36,6 @@ static inline void sentence_walked(struct verb_args *a, struct task_struct *t)
 {
 	struct pass p = { .now = bpf_ktime_get_ns(), .now_boot = bpf_ktime_get_boot_ns() };
 
-	if (t->pid != t->tgid)
-		return;
 	a->visited++;
 	if (due_signal(t, entry_at(t->tgid), &p))
 		a->unsent++;
@@ -74,12 +72,6 @@ static inline void settle(struct verb_args *a)
 	a->err = 0;
 }
 
-static inline void reconcile_walked(struct verb_args *a, struct task_struct *t)
-{
-	if (t->pid == t->tgid)
-		tally(a, reconcile_birth(t));
-}
-
 /* A walk by user space did not meet it: its parent waited for it. */
 static inline long reap(struct verb_args *a)
 {
@@ -104,18 +96,6 @@ static inline void bury_unmet(struct verb_args *a)
 {
 	if (!a->live)
 		a->removed = forget(a->root.tgid, a->root.start);
-}
-
-static inline void adopt_walked(struct verb_args *a, struct task_struct *t)
-{
-	if (t->pid == t->tgid)
-		tally(a, adopt_child(a, t));
-}
-
-static inline void follow_walked(struct verb_args *a, struct task_struct *t)
-{
-	if (t->pid == t->tgid)
-		tally(a, follow_member(t->tgid, t->start_boottime, a->from, a->session));
 }
 
 /* The first task of the walk begins it. */
@@ -150,12 +130,6 @@ static inline long hand_one(struct verb_args *a)
 	}
 	let_go(&id);
 	return 0;
-}
-
-static inline void carry_walked(struct verb_args *a, struct task_struct *t)
-{
-	if (t->pid == t->tgid)
-		a->added += carry_task(t);
 }
 
 #endif

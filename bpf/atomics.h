@@ -42,24 +42,16 @@
  */
 static inline void set_flags(struct entry *e, u32 flags)
 {
-	if (flags & 0xff)
-		((volatile u8 *)&e->flags)[0] |= flags;
-	if (flags >> 8 & 0xff)
-		((volatile u8 *)&e->flags)[1] |= flags >> 8;
-	if (flags >> 16 & 0xff)
-		((volatile u8 *)&e->flags)[2] |= flags >> 16;
-	if (flags >> 24)
-		((volatile u8 *)&e->flags)[3] |= flags >> 24;
+	for (int i = 0; i < 4; i++, flags >>= 8)
+		if (flags & 0xff)
+			((volatile u8 *)&e->flags)[i] |= flags;
 }
 
 static inline void clear_flags(struct entry *e, u32 flags)
 {
-	if (flags & 0xff)
-		((volatile u8 *)&e->flags)[0] &= ~flags;
-	if (flags >> 8 & 0xff)
-		((volatile u8 *)&e->flags)[1] &= ~(flags >> 8);
-	if (flags >> 24)
-		((volatile u8 *)&e->flags)[3] &= ~(flags >> 24);
+	for (int i = 0; i < 4; i++, flags >>= 8)
+		if (flags & 0xff)
+			((volatile u8 *)&e->flags)[i] &= ~flags;
 }
 
 #endif

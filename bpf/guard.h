@@ -35,16 +35,12 @@ static inline bool guards(const struct ctl *c)
 /* The innermost guarded session around a member of this one; 0: none. */
 __noinline u64 guard_of(u64 id)
 {
-	for (int i = 0; i < MAX_DEPTH; i++) {
-		struct session *s = session_of(id);
-		struct ctl *c = ctl_of(id);
+	struct session *s;
+	struct ctl *c;
 
-		if (!s || !c)
-			break;
+	for_each_around(id, s, c)
 		if (guards(c))
 			return id;
-		id = s->parent;
-	}
 	return 0;
 }
 

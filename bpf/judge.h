@@ -97,16 +97,14 @@ __noinline int judge(u64 id, u64 now, u64 now_boot)
  */
 __noinline int demand(u64 id, u64 since, u32 flags, u64 now, u64 now_boot)
 {
+	struct session *s;
+	struct ctl *c;
 	u64 paused = 0;
 	int sig = 0;
 
-	for (int i = 0; i < MAX_DEPTH; i++) {
+	for_each_around(id, s, c) {
 		u32 state = judge(id, now, now_boot);
-		struct session *s = session_of(id);
-		struct ctl *c = ctl_of(id);
 
-		if (!s || !c)
-			break;
 		if (kills(state))
 			return SIGKILL;
 		paused |= READ_ONCE(c->paused);
@@ -116,7 +114,6 @@ __noinline int demand(u64 id, u64 since, u32 flags, u64 now, u64 now_boot)
 		if (state == STATE_ENDING && !(flags & FLAG_TERMED) &&
 		    (!c->ended_at || since <= c->ended_at))
 			sig = SIGTERM;
-		id = s->parent;
 	}
 	if (sig)
 		return sig;

@@ -165,16 +165,11 @@ static inline void chain_count(u64 id, struct change by)
 
 __noinline bool chain_has(u64 id, u64 wanted)
 {
-	for (int i = 0; id && i < MAX_DEPTH; i++) {
-		struct session *s;
+	struct session *s;
 
+	for_each_counted(id, s)
 		if (id == wanted)
 			return true;
-		s = session_of(id);
-		if (!s)
-			return false;
-		id = s->parent;
-	}
 	return false;
 }
 

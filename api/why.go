@@ -32,7 +32,9 @@ type Reparents struct {
 // the root of its session. Session is absent when it belongs to none.
 type Why struct {
 	Head
-	Process Process  `json:"process"`           // that was asked for
+	Process Process `json:"process"` // that was asked for
+	// Other had the PID, in no session, and a signal has killed it; for root only.
+	Other   *Process `json:"other,omitempty"`
 	Parent  *Process `json:"parent,omitempty"`  // the kernel's parent now
 	Session *Session `json:"session,omitempty"` // absent: it belongs to none
 	Edges   []Edge   `json:"edges,omitempty"`   // from the process to the root of its session

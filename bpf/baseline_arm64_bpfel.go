@@ -36,6 +36,8 @@ type BaselineConfig struct {
 	SecondWriters uint32
 	ExactReaps    uint32
 	HookVisits    uint32
+	Deaths        uint32
+	Pad           uint32
 	RingHalf      uint64
 }
 
@@ -59,6 +61,17 @@ type BaselineCtl struct {
 	Nested       uint32
 	Unentered    uint32
 	Name         [64]uint8
+}
+
+type BaselineDeath struct {
+	_     structs.HostLayout
+	Sent  BaselineSent
+	Tgid  uint32
+	Facts struct {
+		_    structs.HostLayout
+		Uid  uint32
+		Comm [16]uint8
+	}
 }
 
 type BaselineElderLayout struct {
@@ -248,6 +261,7 @@ const (
 	BaselineMapClasses         = "classes"
 	BaselineMapClients         = "clients"
 	BaselineMapCounters        = "counters"
+	BaselineMapDeaths          = "deaths"
 	BaselineMapElder           = "elder"
 	BaselineMapEvents          = "events"
 	BaselineMapFreeSlots       = "free_slots"
@@ -411,6 +425,7 @@ type BaselineMapSpecs struct {
 	Classes    *ebpf.MapSpec `ebpf:"classes"`
 	Clients    *ebpf.MapSpec `ebpf:"clients"`
 	Counters   *ebpf.MapSpec `ebpf:"counters"`
+	Deaths     *ebpf.MapSpec `ebpf:"deaths"`
 	Elder      *ebpf.MapSpec `ebpf:"elder"`
 	Events     *ebpf.MapSpec `ebpf:"events"`
 	FreeSlots  *ebpf.MapSpec `ebpf:"free_slots"`
@@ -460,6 +475,7 @@ type BaselineMaps struct {
 	Classes    *ebpf.Map `ebpf:"classes"`
 	Clients    *ebpf.Map `ebpf:"clients"`
 	Counters   *ebpf.Map `ebpf:"counters"`
+	Deaths     *ebpf.Map `ebpf:"deaths"`
 	Elder      *ebpf.Map `ebpf:"elder"`
 	Events     *ebpf.Map `ebpf:"events"`
 	FreeSlots  *ebpf.Map `ebpf:"free_slots"`
@@ -482,6 +498,7 @@ func (m *BaselineMaps) Close() error {
 		m.Classes,
 		m.Clients,
 		m.Counters,
+		m.Deaths,
 		m.Elder,
 		m.Events,
 		m.FreeSlots,

@@ -216,6 +216,8 @@ static inline void on_exit(struct task_struct *t)
 	if (t->signal->live.counter)
 		return;
 	e = entry_at(tgid);
+	if (config.deaths && t->signal->oom_mm)
+		note_oom(t);
 	if (!e)
 		return;
 	start = t->group_leader->start_boottime;

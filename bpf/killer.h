@@ -18,6 +18,30 @@ struct {
 	__type(value, struct sent);
 } killers SEC(".maps");
 
+/*
+ * What outsiders died of, by uid and the last bits of the PID: the deaths of one user take
+ * no place of others'. Where config.deaths is 0 it has one element, and no code uses it.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, u64);
+	__type(value, struct death);
+} deaths SEC(".maps");
+
+#define DEATHS_PER_UID 256
+
+static inline struct death *death_of(struct task_struct *t, u64 *key)
+{
+	struct death *d;
+
+	*key = (u64)uid_of(t) << 32 | (t->tgid & (DEATHS_PER_UID - 1));
+	d = bpf_map_lookup_elem(&deaths, key);
+	if (!d || d->tgid != (u32)t->tgid || d->sent.start != t->group_leader->start_boottime)
+		return NULL;
+	return d;
+}
+
 static inline struct sent *signal_to(u32 tgid, u64 start)
 {
 	struct sent *s = bpf_map_lookup_elem(&killers, &tgid);
@@ -58,6 +82,16 @@ static inline void tell_killer(struct sent *k, struct task_struct *t, u32 tgid, 
 		*k = (struct sent){};
 	if (k->signal == SIGKILL && k->from == SENDER_KERNEL && t->signal->oom_mm)
 		k->from = SENDER_OOM;
+}
+
+/* The mark of the OOM killer comes after its signal. */
+static inline void note_oom(struct task_struct *t)
+{
+	u64 key;
+	struct death *d = death_of(plain(t), &key);
+
+	if (d && d->sent.from == SENDER_KERNEL)
+		d->sent.from = SENDER_OOM;
 }
 
 #endif

@@ -18,6 +18,7 @@ const union exported {
 	struct event_killed killed;
 	struct event_stop stop;
 	struct event_crossing crossing;
+	struct death death;
 	enum sender sender;
 	enum sent_flags sent_flags;
 	struct event_reparent reparent;

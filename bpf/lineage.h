@@ -425,6 +425,13 @@ struct sent {
 	struct facts facts; /* of the sender, which chooses its comm */
 };
 
+/* What a process in no session died of. */
+struct death {
+	struct sent sent;
+	u32 tgid;
+	struct facts facts;
+};
+
 /* An exit of a process that was sent a signal. */
 struct event_killed {
 	struct event_exit x;

@@ -36,6 +36,8 @@ type LineageConfig struct {
 	SecondWriters uint32
 	ExactReaps    uint32
 	HookVisits    uint32
+	Deaths        uint32
+	Pad           uint32
 	RingHalf      uint64
 }
 
@@ -92,6 +94,13 @@ type LineageCtl struct {
 	Nested       uint32
 	Unentered    uint32
 	Name         [64]uint8
+}
+
+type LineageDeath struct {
+	_     structs.HostLayout
+	Sent  LineageSent
+	Tgid  uint32
+	Facts LineageFacts
 }
 
 type LineageElderLayout struct {
@@ -461,6 +470,7 @@ const (
 	LineageMapClasses         = "classes"
 	LineageMapClients         = "clients"
 	LineageMapCounters        = "counters"
+	LineageMapDeaths          = "deaths"
 	LineageMapElder           = "elder"
 	LineageMapEvents          = "events"
 	LineageMapFreeSlots       = "free_slots"
@@ -622,6 +632,7 @@ type LineageMapSpecs struct {
 	Classes    *ebpf.MapSpec `ebpf:"classes"`
 	Clients    *ebpf.MapSpec `ebpf:"clients"`
 	Counters   *ebpf.MapSpec `ebpf:"counters"`
+	Deaths     *ebpf.MapSpec `ebpf:"deaths"`
 	Elder      *ebpf.MapSpec `ebpf:"elder"`
 	Events     *ebpf.MapSpec `ebpf:"events"`
 	FreeSlots  *ebpf.MapSpec `ebpf:"free_slots"`
@@ -671,6 +682,7 @@ type LineageMaps struct {
 	Classes    *ebpf.Map `ebpf:"classes"`
 	Clients    *ebpf.Map `ebpf:"clients"`
 	Counters   *ebpf.Map `ebpf:"counters"`
+	Deaths     *ebpf.Map `ebpf:"deaths"`
 	Elder      *ebpf.Map `ebpf:"elder"`
 	Events     *ebpf.Map `ebpf:"events"`
 	FreeSlots  *ebpf.Map `ebpf:"free_slots"`
@@ -692,6 +704,7 @@ func (m *LineageMaps) Close() error {
 		m.Classes,
 		m.Clients,
 		m.Counters,
+		m.Deaths,
 		m.Elder,
 		m.Events,
 		m.FreeSlots,

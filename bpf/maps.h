@@ -11,6 +11,8 @@ const volatile struct config {
 	u32 second_writers; /* the fentry programs are attached */
 	u32 exact_reaps; /* fentry/release_task is attached */
 	u32 hook_visits; /* processes that one pass inside a hook may visit */
+	u32 deaths; /* what outsiders die of is kept */
+	u32 pad;
 	u64 ring_half; /* bytes in the ring above which the reader is woken even if it polls */
 } config = {};
 

@@ -81,10 +81,9 @@ static __attribute__((noinline)) int describe_sender(struct sent *s)
 	s->by.start = current_start();
 	s->facts.uid = BPF_CORE_READ(t, cred, euid.val);
 	bpf_get_current_comm(s->facts.comm, sizeof(s->facts.comm));
-	e = entered(s->by.tgid, s->by.start);
-	if (!e)
-		e = dead_at(&s->by); /* its exit sends it */
-	if (!e)
+	e = entry_at(s->by.tgid);
+	/* It may be dead, if its exit sends it. */
+	if (!e || (e->start & (ENTRY_TEARING - 1)) != s->by.start)
 		return 0;
 	s->session = e->session & ~SESSION_DEAD;
 	/* An owner, as lineage run is one, passes on what it gets: who sent it that? */
@@ -164,6 +163,50 @@ static inline bool is_ours(const struct entry *to, const struct sent *s)
 	return by && by->flags & FLAG_PROTECTED;
 }
 
+/* Who sent it, and why. False: it is ours. to is NULL for an outsider. */
+static __attribute__((noinline)) int tell_signal(struct sent *s, u64 *ctx, int sig,
+						 struct task_struct *t, const struct entry *to)
+{
+	u64 info = 0;
+
+	/* From the context: the type that the verifier gives it is wrong for 0 and 1. */
+	bpf_probe_read_kernel(&info, sizeof(info), ctx + 1);
+	s->start = t->group_leader->start_boottime;
+	s->time = bpf_ktime_get_boot_ns();
+	s->signal = sig;
+	s->from = sender_of(info, sig, (u32)t->tgid == current_tgid());
+	if (s->from == SENDER_PROCESS)
+		describe_sender(s);
+	if (to && is_ours(to, s))
+		return false;
+	tell_cause(s, info, t);
+	return true;
+}
+
+/* Has the kernel decided that the process dies of it? */
+static inline bool is_final(struct task_struct *t, int sig)
+{
+	return t->signal->flags & SIGNAL_GROUP_EXIT && t->signal->group_exit_code == sig;
+}
+
+/* An outsider's, if it dies of it: the first, as older kernels send more to who is dying. */
+static __attribute__((noinline)) int remember_death(u64 *ctx, int sig, struct task_struct *t)
+{
+	struct death d = {};
+	u64 key;
+
+	if (!is_final(t, sig))
+		return 0;
+	t = plain(t);
+	if (death_of(t, &key))
+		return 0;
+	d.tgid = t->tgid;
+	describe(&d.facts, t);
+	tell_signal(&d.sent, ctx, sig, t, NULL);
+	bpf_map_update_elem(&deaths, &key, &d, BPF_ANY);
+	return 0;
+}
+
 static inline void report_stop(u16 type, u32 tgid, const struct entry *to, const struct sent *s)
 {
 	struct event_stop *e;
@@ -211,7 +254,6 @@ static __attribute__((noinline)) int signalled(u64 *ctx, int sig, struct task_st
 	u32 tgid = t->tgid;
 	struct sent s = {};
 	bool undoes;
-	u64 info = 0;
 
 	if (to->start != t->group_leader->start_boottime)
 		return 0;
@@ -227,17 +269,8 @@ static __attribute__((noinline)) int signalled(u64 *ctx, int sig, struct task_st
 			return 0;
 		s.flags = SENT_HANDLED;
 	}
-	/* From the context: the type that the verifier gives it is wrong for 0 and 1. */
-	bpf_probe_read_kernel(&info, sizeof(info), ctx + 1);
-	s.start = to->start;
-	s.time = bpf_ktime_get_boot_ns();
-	s.signal = sig;
-	s.from = sender_of(info, sig, tgid == current_tgid());
-	if (s.from == SENDER_PROCESS)
-		describe_sender(&s);
-	if (is_ours(to, &s))
+	if (!tell_signal(&s, ctx, sig, t, to))
 		return 0;
-	tell_cause(&s, info, t);
 	if (sig == SIGCONT) {
 		/* Not now: then a stranger's loop would make each hook of the host pass. */
 		if (undoes)
@@ -246,7 +279,7 @@ static __attribute__((noinline)) int signalled(u64 *ctx, int sig, struct task_st
 	} else if (is_one_of(sig, STOPS)) {
 		report_stop(EVENT_STOP, tgid, to, &s);
 	} else {
-		if (t->signal->flags & SIGNAL_GROUP_EXIT && t->signal->group_exit_code == sig)
+		if (is_final(t, sig))
 			s.flags |= SENT_FINAL;
 		remember_signal(t, tgid, to, &s);
 	}
@@ -282,6 +315,8 @@ static inline bool on_signal(u64 *ctx, int sig, struct task_struct *t, int resul
 	to = entry_at(t->tgid);
 	if (to)
 		signalled(ctx, sig, t, to);
+	if (config.deaths && !(to && to->session))
+		remember_death(ctx, sig, t);
 	return sig != SIGCONT;
 }
 

@@ -171,7 +171,8 @@ func (h Host) Serve(ctx context.Context, o Options, ready *system.StartPipe, log
 		removeSocket() // the kernel is released; until alone is released, the socket is ours
 		alone.Release()
 	}()
-	k, err := h.Open(tracer.Options{Dir: i.Pins, Level: o.Level, RingSize: int(r.Started().Daemon.RingSize)})
+	k, err := h.Open(tracer.Options{Dir: i.Pins, Level: o.Level, RingSize: int(r.Started().Daemon.RingSize),
+		Deaths: r.Started().Daemon.Deaths == "on"})
 	if errors.Is(err, tracer.ErrOtherABI) {
 		return fmt.Errorf("%w; end its sessions with the version that made them, or run: lineage daemon --unload --force --socket %s", err, i.Socket)
 	}

@@ -195,9 +195,12 @@ func (t *Tracer) configure(spec *ebpf.CollectionSpec, ringSize int) error {
 		m.Flags |= unix.BPF_F_NO_PREALLOC
 	}
 	spec.Maps[bpf.LineageMapEvents].MaxEntries = uint32(ringSize)
+	if !t.deaths {
+		spec.Maps[bpf.LineageMapDeaths].MaxEntries = 1
+	}
 	config := bpf.LineageConfig{
 		RingHalf: uint64(ringSize / 2), HookVisits: hookVisits,
-		CanSignal: flag[uint32](t.features.Level >= 3, 1),
+		CanSignal: flag[uint32](t.features.Level >= 3, 1), Deaths: flag[uint32](t.deaths, 1),
 		SecondWriters: flag[uint32](spec.Programs[bpf.LineageProgAttachBirth] != nil &&
 			spec.Programs[bpf.LineageProgNotifyDeath] != nil, 1),
 		ExactReaps: flag[uint32](spec.Programs[bpf.BaselineProgReleaseReaped] != nil, 1),

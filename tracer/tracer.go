@@ -25,6 +25,8 @@ type Options struct {
 	// Baseline takes the programs for kernels before 6.9 on a later one too.
 	// They give level 2 at most.
 	Baseline bool
+	// Deaths has [Tracer.Deaths] know processes in no session that a signal kills.
+	Deaths bool
 }
 
 // Tracer is a loaded kernel side. Read is for one goroutine; all other methods may be
@@ -33,6 +35,7 @@ type Tracer struct {
 	dir      string
 	pins     string // the name of our pins in dir
 	features Features
+	deaths   bool // [Options].Deaths
 	baseline bool // the programs are bpf/baseline.bpf.c, whose verbs are walks
 	programs map[string]*ebpf.Program
 	maps     map[string]*ebpf.Map
@@ -82,6 +85,7 @@ func Open(o Options) (*Tracer, error) {
 	var t *Tracer
 	refused, err := k.orBaseline(func() error {
 		t = k.tracer(o.Dir)
+		t.deaths = o.Deaths
 		switch f := &t.features; {
 		case o.Level == 0 || o.Level >= f.Level:
 		case o.Level >= 2:

@@ -198,7 +198,7 @@ type Event struct {
 	Creator       Identity // Birth
 	Parent        Identity // Birth: real_parent; Reparent: the new parent
 	From          Identity // Reparent: the parent that died
-	lineage.Looks          // Birth, Exec
+	lineage.Looks          // Birth, Exec; Exit: of [Tracer.Deaths]
 
 	Filename      []byte // Exec
 	Argv          []byte // Exec: arguments, each ended by NUL

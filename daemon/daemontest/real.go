@@ -38,7 +38,7 @@ func (r *Real) Serve(t *testing.T) (c api.Client) {
 	r.Socket, r.Version = filepath.Join(t.TempDir(), "s"), "lngtest"
 	h := daemon.ThisHost()
 	h.Open = func(o tracer.Options) (daemon.Kernel, error) {
-		k, err := tracer.Open(tracer.Options{Dir: r.Dir, Level: o.Level, RingSize: cmp.Or(r.Ring, o.RingSize)})
+		k, err := tracer.Open(tracer.Options{Dir: r.Dir, Level: o.Level, RingSize: cmp.Or(r.Ring, o.RingSize), Deaths: o.Deaths})
 		return &fenced{k, &r.Gates}, err
 	}
 	h.Unload = func(string) error { return tracer.Unload(r.Dir) }

@@ -72,17 +72,24 @@ func (h *processes) getWhy(w http.ResponseWriter, r *http.Request, c access.Call
 		return api.NewError(api.CodeBadRequest, "give one of ref, port and path", "")
 	}
 	id, live, p, found, err := h.named(r, q.Get("ref"), c)
+	if lookup.IsForgotten(err) {
+		if p = h.Find.Death(q.Get("ref"), api.Ref{}, c); p != nil {
+			return reply(w, http.StatusOK, api.Why{Head: api.NewHead("why"), Process: *p})
+		}
+	}
 	if err != nil {
 		return err
 	}
 	if found != nil {
 		found.Head = api.NewHead("why")
+		found.Other = h.Find.Death(q.Get("ref"), found.Process.Ref, c)
 		return reply(w, http.StatusOK, found)
 	}
 	d, err := h.Find.Why(id, live, p, c)
 	if err != nil {
 		return err
 	}
+	d.Other = h.Find.Death(q.Get("ref"), p.Ref, c)
 	if live {
 		ctx, done, err := h.Find.Collect(r.Context())
 		if err != nil {

@@ -11,7 +11,10 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
+	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/internal/require"
+	"github.com/lineage-ebpf/lineage/tracer"
 )
 
 func TestWhyHeldErrors(t *testing.T) {
@@ -55,4 +58,29 @@ func TestWhyAccess(t *testing.T) {
 			t.Errorf("%s: %+v", who, h)
 		}
 	}
+}
+
+// TestWhyKilled: root learns who killed a process in no session, also if another one has its PID now; others do not.
+func TestWhyKilled(t *testing.T) {
+	w := daemontest.New(t)
+	w.Add(300, daemontest.Shell, 1000, "lngtest-x")
+	var dead tracer.Identity
+	w.K.Edit(300, func(p *kerneltest.Proc) {
+		dead, p.Signal = p.Identity, &tracer.Signal{Number: 9, Sender: tracer.ByProcess, By: tracer.Identity{PID: 4}}
+	})
+	w.K.Exit(300, 9)
+	w.Do("user", "GET", "/v1/why?ref=300", nil).Refused(api.CodeNotFound)
+	why := daemontest.Get[api.Why](w, "root", "/v1/why?ref=300")
+	if p := why.Process; p.Killer == nil || p.Killer.Process.PID != 4 || p.Signal != "SIGKILL" || p.State != api.StateExited || why.Other != nil {
+		t.Errorf("%+v", p)
+	}
+	w.Do("root", "GET", "/v1/why?ref=300@5", nil).Refused(api.CodeNotFound)
+	w.Add(300, daemontest.Shell, 1000, "lngtest-y")
+	why = daemontest.Get[api.Why](w, "root", "/v1/why?ref=300")
+	if why.Process.State != api.StateLive || why.Other == nil || why.Other.Ref != document.Ref(dead) {
+		t.Errorf("%+v", why)
+	}
+	require.Equal(t, daemontest.Get[api.Why](w, "user", "/v1/why?ref=300").Other, nil)
+	named := daemontest.Get[api.Why](w, "root", "/v1/why?ref="+why.Other.Ref.String())
+	require.Equal(t, named.Process.Ref, why.Other.Ref)
 }

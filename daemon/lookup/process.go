@@ -62,6 +62,32 @@ func (f *Finder) Identity(text string, c access.Caller) (id tracer.Identity, liv
 	return id, false, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %s: no such process", ref), hint)
 }
 
+// Death is the last process in no session that a signal killed, of the PID, and the start if it has
+// one, in a text, and not but; nil: none is known, or c is not root.
+func (f *Finder) Death(text string, but api.Ref, c access.Caller) *api.Process {
+	ref, err := api.ParseRef(text)
+	if err != nil || c.Foreign || !c.Root() {
+		return nil
+	}
+	id, last := document.ID(ref), tracer.Event{}
+	err = f.o.Kernel.Deaths(func(ev *tracer.Event) {
+		p := ev.Process
+		if p.PID == id.PID && (id.Start == 0 || p == id) && p != document.ID(but) &&
+			p.Start > last.Process.Start {
+			last = *ev
+		}
+	})
+	if err != nil || last.Signal == nil {
+		return nil
+	}
+	killer := document.Sender(f.o.Clock.Clock, last.Signal)
+	return &api.Process{
+		Ref: document.Ref(last.Process), Comm: last.Comm.String(), UID: new(int(last.UID)),
+		State: api.StateExited, Started: f.o.Clock.Wall(last.Process.Start),
+		Signal: killer.Signal, Killer: killer,
+	}
+}
+
 // Process returns what is known of a process, if c may read it: from the graph if it is
 // or was a member, else from procfs.
 func (f *Finder) Process(id tracer.Identity, live bool, c access.Caller) (*api.Process, error) {

@@ -51,6 +51,7 @@ type Kernel interface {
 	RecursionMisses() (map[string]uint64, error)
 	OpenMissedAgents() (int, error)
 	Listeners(each func(*tracer.Event)) error
+	Deaths(each func(*tracer.Event)) error
 	Halted() tracer.Halt
 	SetTerms(id tracer.SessionID, spec tracer.SessionSpec) error
 	SetAgents(agents []tracer.Agent) error

@@ -275,12 +275,10 @@ func (k *Kernel) exit(p *Proc, status uint32) {
 		return
 	}
 	p.Dead = true
-	interrupted := status&0x7f != 0 || status>>8 >= 128
-	if s := k.sessions[k.asked.Clients[p.Identity]]; s != nil && interrupted && !k.dead(s.Root) {
+	if s := k.sessions[k.asked.Clients[p.Identity]]; s != nil && (status&0x7f != 0 || status>>8 >= 128) && !k.dead(s.Root) {
 		k.left[s.ID] = true
 	}
-	id := p.Session
-	if id != 0 {
+	if id := p.Session; id != 0 {
 		k.emit(tracer.Event{Type: tracer.EventExit, Process: p.Identity, Session: id, Flags: p.Flags, ExitStatus: status,
 			CPUTime: p.CPUTime, Signal: p.Signal})
 		k.chain(id, func(s *tracer.SessionInfo) {
@@ -293,6 +291,8 @@ func (k *Kernel) exit(p *Proc, status uint32) {
 				s.Dying++
 			}
 		})
+	} else if p.Signal != nil {
+		k.deaths = append(k.deaths, tracer.Event{Process: p.Identity, Looks: p.Looks, Signal: p.Signal})
 	}
 	k.due()
 	if !p.Slow {

@@ -16,6 +16,7 @@ type reports struct {
 	flushed bool
 	waiting bool                    // Read waits: all earlier events were taken
 	sockets map[uint64]tracer.Event // that members listen on
+	deaths  []tracer.Event          // of processes in no session, by signals
 }
 
 // Listen makes a process listen at an address on a socket. The kernel reports it if the
@@ -58,6 +59,14 @@ func (k *Kernel) Listeners(each func(*tracer.Event)) error {
 	}
 	for _, ev := range sockets {
 		ev.Time = ev.Since
+		each(&ev)
+	}
+	return nil
+}
+
+// Deaths calls each for the processes in no session that died with a Signal.
+func (k *Kernel) Deaths(each func(*tracer.Event)) error {
+	for _, ev := range k.deaths {
 		each(&ev)
 	}
 	return nil

@@ -94,6 +94,7 @@ var samples = map[string]sample{
 	"daemon.level":            {"2", "5"},
 	"daemon.ring_size":        {"16MiB", "10MiB"},
 	"daemon.self_check":       {"1h", "0.5s"},
+	"daemon.deaths":           {"on", "root"},
 	"daemon.log_level":        {"debug", "warning"},
 	"daemon.history.max_age":  {"2160h", "90d"},
 	"daemon.history.max_size": {"4GiB", "4G"},

@@ -83,6 +83,7 @@ type Daemon struct {
 	Level     string   `key:"level" one:"auto|1|2|3|4" doc:"the guarantee level to use at most"`
 	RingSize  Size     `key:"ring_size" form:"power" min:"64KiB" max:"1GiB" doc:"of the events' ring buffer, a power of two; counts twice in RSS"`
 	SelfCheck Duration `key:"self_check" least:"1s" max:"8760h" doc:"how often a canary session is ended; 0: at start only"`
+	Deaths    string   `key:"deaths" one:"off|on" doc:"on: for root, who killed processes in no session: 256 of a user"`
 	LogLevel  string   `key:"log_level" one:"debug|info|warn|error" doc:"what is logged"`
 	History   History  `key:"history" doc:"ended sessions on disk"`
 	Audit     Audit    `key:"audit" doc:"the audit log"`
@@ -116,7 +117,7 @@ func Default() *Policy {
 		Breaker: Breaker{EndsPerMinute: 30},
 		Wait:    Wait{Killed: Duration(10 * time.Second), Ports: Duration(5 * time.Second)},
 		Daemon: Daemon{
-			Level: "auto", RingSize: 8 << 20, SelfCheck: Duration(10 * time.Minute), LogLevel: "info",
+			Level: "auto", RingSize: 8 << 20, SelfCheck: Duration(10 * time.Minute), Deaths: "off", LogLevel: "info",
 			History: History{MaxAge: Duration(720 * time.Hour), MaxSize: 1 << 30},
 			Audit:   Audit{MaxSize: 64 << 20, Keep: 8},
 		},

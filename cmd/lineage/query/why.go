@@ -68,7 +68,7 @@ func (w Why) process(ref api.Ref) Asker {
 		}
 		doc := &text.WhyDocument{Why: *why}
 		if why.Session == nil {
-			if w.Ancestors != nil {
+			if w.Ancestors != nil && why.Process.State != api.StateExited {
 				doc.Ancestors = w.Ancestors(why.Process.PID)
 			}
 			list, err := c.Sessions(ctx, "live", "")

@@ -31,6 +31,10 @@ func Why(why *WhyDocument) *Listing {
 	l := &Listing{Doc: why, Text: func(p *Page) {
 		what := fmt.Sprintf("%s %s", Ref(p, why.Process.Ref), display.Name(&why.Process))
 		writeWhy(p, &why.Why, what)
+		if x := why.Other; x != nil {
+			p.Wrap(2, fmt.Sprintf("another process with this PID: %s %s, in no session, started %s, %s %s ago",
+				x.Ref, display.Name(x), p.clock(x.Started), display.HowEnded(x), p.since(x.Killer.Time)))
+		}
 		writeOutside(p, why)
 		hintEnd(p, []api.Why{why.Why})
 	}, Names: []string{why.Process.Ref.String()}}

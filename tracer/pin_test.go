@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -149,4 +150,34 @@ func TestOpenRefuses(t *testing.T) {
 	if pinned("/sys/fs/bpf/lngtest-none") {
 		t.Error("a refused open left pins")
 	}
+}
+
+// A hook that is loaded and does not fire is named. The others do when a process forks, execs, is killed and reaped.
+func TestWatchRuns(t *testing.T) { everySide(t, testWatchRuns) }
+
+func testWatchRuns(t *testing.T, o tracer.Options) {
+	o.Dir = tracertest.Dir(t)
+	tr := tracertest.New(t, o)
+	watch := func() tracer.Runs {
+		runs, err := tr.WatchRuns()
+		require.NoError(t, err)
+		return runs
+	}
+	silent := []string{"exec_event"}
+	unhook(t, o.Dir, silent[0])
+	runs := watch()
+	until(t, "every other hook fires", func() bool {
+		child := exec.Command("sleep", "60")
+		require.NoError(t, child.Start())
+		require.NoError(t, child.Process.Kill())
+		_ = child.Wait() // it was killed
+		idle, err := runs.Idle()
+		require.NoError(t, err)
+		if !slices.Contains(idle, silent[0]) { // not detached yet
+			require.NoError(t, runs.Close())
+			runs = watch()
+		}
+		return slices.Equal(idle, silent)
+	})
+	require.NoError(t, runs.Close())
 }

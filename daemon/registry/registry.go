@@ -49,6 +49,7 @@ type Kernel interface {
 	Release(id tracer.SessionID) error
 	Counters() (map[string]uint64, error)
 	RecursionMisses() (map[string]uint64, error)
+	WatchRuns() (tracer.Runs, error)
 	OpenMissedAgents() (int, error)
 	Listeners(each func(*tracer.Event)) error
 	Deaths(each func(*tracer.Event)) error

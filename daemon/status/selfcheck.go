@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -24,6 +25,7 @@ const (
 	growLimit = 10 * time.Second
 	overLimit = 10 * time.Second
 	askPause  = 5 * time.Millisecond
+	fireLimit = 12 * time.Second // RCU callbacks may be lazy: up to 10 s
 )
 
 // CheckOptions of [NewCheck].
@@ -34,8 +36,18 @@ type CheckOptions struct {
 	Self    tracer.Identity
 }
 
-// NewCheck makes a Check; Now and Run run it.
-func NewCheck(o CheckOptions) *Check { return &Check{CheckOptions: o} }
+// NewCheck makes a Check; Now and Run run it. Until the first one is over the kernel counts the runs of
+// programs, which a daemon may ask of it only before it gives up its privileges.
+func NewCheck(o CheckOptions) *Check {
+	c := &Check{CheckOptions: o, patience: fireLimit}
+	if len(o.Command) > 0 {
+		var err error
+		if c.runs, err = o.Kernel.WatchRuns(); err != nil {
+			o.Log.Info().Err(err).Msg("not checked whether each hook fires")
+		}
+	}
+	return c
+}
 
 // Check proves regularly that this host attributes and ends processes: it opens a
 // session over a canary, lets it try to escape and ends it. It calls the kernel with an
@@ -44,7 +56,9 @@ func NewCheck(o CheckOptions) *Check { return &Check{CheckOptions: o} }
 // ends no user's process.
 type Check struct {
 	CheckOptions
-	last atomic.Pointer[api.SelfCheck] // nil: none yet
+	runs     tracer.Runs                   // until the first check is over
+	patience time.Duration                 // with hooks that run late
+	last     atomic.Pointer[api.SelfCheck] // nil: none yet
 }
 
 // Run runs a check once a period.
@@ -73,6 +87,10 @@ func (c *Check) Now(ctx context.Context) {
 	}
 	began := c.Clock.Monotonic()
 	err := c.try(ctx)
+	if c.runs.Close != nil {
+		err = errors.Join(err, c.runs.Close())
+		c.runs = tracer.Runs{}
+	}
 	if ctx.Err() != nil {
 		return
 	}
@@ -124,7 +142,31 @@ func (c *Check) try(ctx context.Context) error {
 	e.Began(id, baseline)
 	growing, cancel := context.WithTimeout(ctx, growLimit)
 	defer cancel()
-	return errors.Join(c.watch(growing, bird, id, root, lost), c.end(e, id))
+	err = errors.Join(c.watch(growing, bird, id, root, lost), c.end(e, id))
+	bird.Close()
+	return errors.Join(c.fired(ctx), err)
+}
+
+// fired names the attached programs that have not run although the canary has forked, execed, exited, been killed
+// and been waited for. That a program loads does not prove that it runs.
+func (c *Check) fired(ctx context.Context) error {
+	if c.runs.Idle == nil {
+		return nil
+	}
+	tick, late := time.Tick(askPause), time.After(c.patience)
+	for {
+		idle, err := c.runs.Idle()
+		if err != nil || len(idle) == 0 {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-late:
+			return fmt.Errorf("these hooks do not fire: %s", strings.Join(idle, ", "))
+		case <-tick:
+		}
+	}
 }
 
 // ender is an enforcer for one canary: it does what the daemon's does, and only the

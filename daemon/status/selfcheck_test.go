@@ -3,6 +3,7 @@
 package status
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -110,6 +111,28 @@ func TestCheck(t *testing.T) {
 				t.Errorf("released %d times", k.released)
 			}
 		})
+	}
+}
+
+// What the canary makes due and never runs is named, and only for the first check the kernel counts.
+func TestHookDoesNotFire(t *testing.T) {
+	check, k := checker(t)
+	asked, closed := 0, 0
+	check.runs = tracer.Runs{Close: func() error { closed++; return nil }, Idle: func() ([]string, error) {
+		if asked++; asked == 1 {
+			return []string{"exit_death", "free_reaped"}, nil // the second comes late
+		}
+		return []string{"exit_death"}, nil
+	}}
+	check.patience = 20 * time.Millisecond
+	check.Now(t.Context())
+	want := []string{"the self-check failed: these hooks do not fire: exit_death"}
+	if got := check.Degraded(); !slices.Equal(got, want) || closed != 1 {
+		t.Errorf("%q, closed %d times", got, closed)
+	}
+	k.root = 0
+	if check.Now(t.Context()); closed != 1 || len(check.Degraded()) != 0 {
+		t.Errorf("the second check: %+v, closed %d times", check.Result(), closed)
 	}
 }
 

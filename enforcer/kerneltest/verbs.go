@@ -308,3 +308,6 @@ func (k *Kernel) Miss(program string) {
 	defer k.lock()()
 	k.misses[program]++
 }
+
+// WatchRuns counts nothing.
+func (k *Kernel) WatchRuns() (tracer.Runs, error) { return tracer.Runs{}, nil }

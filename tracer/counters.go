@@ -105,9 +105,11 @@ func (t *Tracer) RecursionMisses() (map[string]uint64, error) {
 
 // Stats returns the kernel's statistics of each attached program. Run times and counts
 // change only while BPF statistics are on, see [ebpf.EnableStats].
-func (t *Tracer) Stats() (map[string]*ebpf.ProgramStats, error) {
+func (t *Tracer) Stats() (map[string]*ebpf.ProgramStats, error) { return t.stats(hooks) }
+
+func (t *Tracer) stats(names []string) (map[string]*ebpf.ProgramStats, error) {
 	stats := map[string]*ebpf.ProgramStats{}
-	for _, name := range hooks {
+	for _, name := range names {
 		p := t.programs[name]
 		if p == nil {
 			continue
@@ -135,26 +137,19 @@ func (t *Tracer) WatchRuns() (Runs, error) {
 	if err != nil {
 		return Runs{}, fmt.Errorf("count the runs of programs: %w", err)
 	}
-	before := map[string]uint64{}
-	idle := func() (names []string, err error) {
-		for _, name := range slices.Concat(hooks, trampolines, forkRefusal.programs[:], signalRefusal.programs[:]) {
-			if t.programs[name] == nil || name == bpf.LineageProgTcpState {
-				continue
-			}
-			s, err := t.programs[name].Stats()
-			if err != nil {
-				return nil, fmt.Errorf("read the statistics of %s: %w", name, err)
-			}
-			if first, known := before[name]; !known {
-				before[name] = s.RunCount
-			} else if s.RunCount == first {
+	watched := slices.Concat(hooks, trampolines, forkRefusal.programs[:], signalRefusal.programs[:])
+	before, err := t.stats(watched)
+	if err != nil {
+		return Runs{}, errors.Join(err, statistics.Close())
+	}
+	return Runs{Close: statistics.Close, Idle: func() (names []string, err error) {
+		now, err := t.stats(watched)
+		for name, s := range now {
+			if s.RunCount == before[name].RunCount && name != bpf.LineageProgTcpState {
 				names = append(names, name)
 			}
 		}
-		return names, nil
-	}
-	if _, err := idle(); err != nil {
-		return Runs{}, errors.Join(err, statistics.Close())
-	}
-	return Runs{Idle: idle, Close: statistics.Close}, nil
+		slices.Sort(names)
+		return names, err
+	}}, nil
 }

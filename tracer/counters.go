@@ -130,8 +130,8 @@ type Runs struct {
 }
 
 // WatchRuns has the kernel count the runs of programs, until Close. Each run on the host costs 80 ns more
-// meanwhile. The program on TCP states is left out, as are refusers of another process. Needs
-// CAP_SYS_ADMIN.
+// meanwhile. The program on TCP states is left out, as are those of self-protection. Needs CAP_SYS_ADMIN. Minimum
+// kernel 5.10.
 func (t *Tracer) WatchRuns() (Runs, error) {
 	statistics, err := ebpf.EnableStats(uint32(unix.BPF_STATS_RUN_TIME))
 	if err != nil {

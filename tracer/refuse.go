@@ -74,10 +74,15 @@ func (t *Tracer) refuse(k *kernel, links map[string]link.Link) {
 	t.features.Refuses, t.features.RefusesSignals = load(forkRefusal), load(signalRefusal)
 }
 
-// pinnedRefuser is the refuser that the pinned kernel side was loaded with.
+// pinnedRefuser opens the refuser that the pinned kernel side was loaded with.
 func (t *Tracer) pinnedRefuser(what refusal) Refuser {
+	dir := filepath.Join(t.dir, t.pins)
 	for i, name := range what.programs {
-		if _, err := os.Stat(pinPath(filepath.Join(t.dir, t.pins), linkPin, name)); err == nil {
+		if _, err := os.Stat(pinPath(dir, linkPin, name)); err != nil {
+			continue
+		}
+		if p, err := ebpf.LoadPinnedProgram(pinPath(dir, programPin, name), nil); err == nil {
+			t.programs[name] = p
 			return Refuser(i + 1)
 		}
 	}

@@ -49,7 +49,7 @@ func TestOutsiderDies(t *testing.T) {
 			if !on {
 				require.Equal(t, len(of)+len(by), 0)
 			} else if len(of) != 1 || !fromUs(of[0].Signal, unix.SIGKILL) ||
-				tracer.Comm(of[0].Comm).String() == "" || by[65534] != 1 || by[65533] < 100 || by[65533] > 256 {
+				of[0].Comm.String() == "" || by[65534] != 1 || by[65533] < 100 || by[65533] > 256 {
 				t.Errorf("baseline %v: %+v %v", baseline, of, by)
 			}
 		}

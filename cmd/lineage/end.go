@@ -206,7 +206,7 @@ func (a *app) haltCommand() *cobra.Command {
 
 // halted shows the halt that is in force.
 func halted(d *api.Halted) *text.Listing {
-	d.Head = text.Head("halted")
+	d.Head = api.NewHead("halted")
 	return &text.Listing{Doc: d, Items: []any{d}, Text: func(p *text.Page) { p.Wrap(0, display.HaltLine(d.Halt)) }}
 }
 

@@ -5,7 +5,6 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/apitest"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
 var (
@@ -70,7 +69,7 @@ func newFake() *apitest.Client {
 	fork := api.Evidence{Kind: "fork", Confidence: "strong"}
 	init := api.Process{Ref: api.Ref{PID: 4100, StartNS: 4100000}, Comm: "lineage", Argv: []string{"lineage", "run", "--", "sh"}, State: "live"}
 	f := &apitest.Client{Has: apitest.Has{
-		Version: &api.Version{Head: text.Head("version"), Version: "v1.2.4", API: 1, ABI: "8f14e45f", PID: 700, Level: 4, Mode: "observe", Started: at(-3600)},
+		Version: &api.Version{Head: api.NewHead("version"), Version: "v1.2.4", API: 1, ABI: "8f14e45f", PID: 700, Level: 4, Mode: "observe", Started: at(-3600)},
 		Status: &api.Status{Level: 4, Mode: "observe", RefusesForks: "lsm", SelfProtect: true, SelfCheck: &api.SelfCheck{OK: true, At: at(-60)},
 			Sessions: 2, Live: 6},
 		Report:   cleanReport(""),

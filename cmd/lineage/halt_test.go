@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
@@ -46,7 +45,7 @@ func TestHaltCommand(t *testing.T) {
 		t.Errorf("exit %d, %s", code, out)
 	}
 	f.Has.Halted = nil
-	if code, out, _ := newWorld(t, f).run("halt", "--off", "-o", "json"); code != 0 || !strings.Contains(out, text.Head("halted").Kind) {
+	if code, out, _ := newWorld(t, f).run("halt", "--off", "-o", "json"); code != 0 || !strings.Contains(out, api.NewHead("halted").Kind) {
 		t.Errorf("exit %d, %s", code, out)
 	}
 	require.Equal(t, fmt.Sprint(f.Got.Halts), "[{halt case 7 [] true} {drain m [] false} {off  [] false}]")

@@ -82,7 +82,7 @@ guards signals and this kernel cannot refuse them.`,
 	}
 	format := formatFlag(cmd)
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
-		doc := policyCheck{Head: text.Head("policy_check"), File: policy.DefaultFile}
+		doc := policyCheck{Head: api.NewHead("policy_check"), File: policy.DefaultFile}
 		if len(args) > 0 {
 			doc.File = args[0]
 		}

@@ -113,7 +113,7 @@ that replaces one with another abi takes its sessions over.`,
 	format := formatFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		doc := text.VersionDocument{
-			Head:    text.Head("version"),
+			Head:    api.NewHead("version"),
 			Version: a.host.version,
 			Commit:  a.host.commit,
 			Go:      runtime.Version(),

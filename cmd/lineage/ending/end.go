@@ -126,7 +126,7 @@ func receiptsOf(targets []*target) (receipts []text.Receipt) {
 		if t.report == nil {
 			continue
 		}
-		t.report.Head = text.Head("report")
+		t.report.Head = api.NewHead("report")
 		receipts = append(receipts, text.Receipt{Report: t.report, Before: t.before})
 		if t.err == nil && t.report.Verdict != api.VerdictClean {
 			t.err = cli.Errorf(api.ExitLeft, "%s", text.Shortfall(t.report))

@@ -40,7 +40,7 @@ func (e *Ender) plan(ctx context.Context, targets []*target) *planned {
 
 // refused is the error of a plan that a guard would refuse.
 func refused(plan *api.Plan) error {
-	plan.Head = text.Head("plan")
+	plan.Head = api.NewHead("plan")
 	if plan.RefusedBy == "" {
 		return nil
 	}

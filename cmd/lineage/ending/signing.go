@@ -316,7 +316,7 @@ func listing(d *api.CommandReply, r *api.CommandReceipt) (*text.Listing, error) 
 	var left []string
 	for i := range r.Reports {
 		report := &r.Reports[i]
-		report.Head = text.Head("report")
+		report.Head = api.NewHead("report")
 		receipts[i] = text.Receipt{Report: report}
 		if report.Verdict != api.VerdictClean {
 			left = append(left, text.Shortfall(report))

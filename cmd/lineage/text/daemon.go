@@ -7,10 +7,9 @@ import (
 	"github.com/lineage-ebpf/lineage/api/display"
 )
 
-// Daemon shows how a daemon is.
 func Daemon(v *api.Version, st *api.Status) *Listing {
 	v.Head, st.Head = api.Head{Kind: "version"}, api.Head{Kind: "status"}
-	d := &api.DaemonStatus{Head: Head("daemon_status"), Daemon: v, Status: st}
+	d := &api.DaemonStatus{Head: api.NewHead("daemon_status"), Daemon: v, Status: st}
 	return &Listing{Doc: d, Items: []any{d}, Text: func(p *Page) { writeDaemon(p, d) }}
 }
 

@@ -18,9 +18,8 @@ var Levels = [...]string{
 	4: "the kernel ends a session when its root exits, even if no daemon runs",
 }
 
-// Doctor shows what a host can do.
 func Doctor(d api.Doctor) *Listing {
-	d.Head = Head("doctor")
+	d.Head = api.NewHead("doctor")
 	l := &Listing{Doc: d, Text: func(p *Page) { writeDoctor(p, &d) }}
 	for _, row := range d.Items {
 		l.Items = append(l.Items, struct {

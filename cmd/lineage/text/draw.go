@@ -20,16 +20,11 @@ const (
 	moved                     = "↷ "
 )
 
-// drawing is one tree on a page.
 type drawing struct {
 	p     *Page
 	t     *api.Tree
 	nodes map[api.Ref]*api.Node
 	drawn map[api.Ref]bool // a node with its ancestor as child must not make us loop
-}
-
-func newDrawing(p *Page, t *api.Tree) *drawing {
-	return &drawing{p: p, t: t, nodes: index(t), drawn: map[api.Ref]bool{}}
 }
 
 // step is a group of equal rows to draw.

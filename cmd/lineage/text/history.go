@@ -7,7 +7,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api/display"
 )
 
-// History lists ended sessions.
 func History(list *api.Sessions) *Listing {
 	l := Sessions(list)
 	shown := tabular(func(p *Page) table { return historyTable(p, list.Items) })
@@ -20,7 +19,7 @@ func History(list *api.Sessions) *Listing {
 func Past(r *api.Report, t *api.Tree, leftOut int) *Listing {
 	t.Session.Head, r.Head = api.Head{Kind: "session"}, api.Head{Kind: "report"}
 	l := Trees([]api.Tree{*t}, true)
-	l.Doc = api.Past{Head: Head("history"), Session: t.Session, Report: r,
+	l.Doc = api.Past{Head: api.NewHead("history"), Session: t.Session, Report: r,
 		Roots: append([]api.Ref{}, t.Roots...), Nodes: append([]api.Node{}, t.Nodes...)}
 	l.Items = append([]any{t.Session, r}, l.Items...)
 	l.Names = []string{t.Session.ID}

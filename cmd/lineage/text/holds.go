@@ -1,6 +1,7 @@
 package text
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,12 +9,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
 )
-
-func fileText(f *api.File) string {
-	how := map[string]string{"read": "for reading", "write": "for writing",
-		"read_write": "for reading and writing"}[f.Access]
-	return strings.TrimSpace(display.Text(f.Path) + " open " + how)
-}
 
 // holdings says what a process holds, one a line, and what of it is not known.
 func holdings(h *api.Holds) (lines, unknown []string) {
@@ -26,8 +21,10 @@ func holdings(h *api.Holds) (lines, unknown []string) {
 	for i := range h.Locks {
 		lines = append(lines, "holds "+display.Lock(&h.Locks[i]))
 	}
-	for i := range h.Files {
-		lines = append(lines, "has "+fileText(&h.Files[i]))
+	for _, f := range h.Files {
+		how := map[string]string{"read": " for reading", "write": " for writing",
+			"read_write": " for reading and writing"}[f.Access]
+		lines = append(lines, "has "+display.Text(f.Path)+" open"+how)
 	}
 	return lines, h.Unknown
 }
@@ -46,7 +43,7 @@ func writeHolds(p *Page, h *api.Holds) {
 //
 // ancestors gives the parents of a process on this host; nil: they are not known.
 func Holders(found *api.Holders, what string, ancestors func(pid int) []api.Process) *Listing {
-	found.Head = Head("holders")
+	found.Head = api.NewHead("holders")
 	h := &holdersDocument{Holders: *found, Items: []WhyDocument{}}
 	for i := range found.Items {
 		item := WhyDocument{Why: found.Items[i]}
@@ -179,15 +176,7 @@ func creator(w *WhyDocument) api.Ref {
 }
 
 func sameSession(a, b *WhyDocument) bool {
-	if a.Session == nil || b.Session == nil {
-		return a.Session == b.Session
-	}
-	return a.Session.ID == b.Session.ID
-}
-
-// created reports whether a started b.
-func created(a, b *WhyDocument) bool {
-	return a.Process.PID != 0 && creator(b) == a.Process.Ref && sameSession(a, b)
+	return cmp.Or(a.Session, &api.Session{}).ID == cmp.Or(b.Session, &api.Session{}).ID
 }
 
 // above reports whether a is an ancestor of b. The host's init is not: it opens sockets for
@@ -196,7 +185,7 @@ func above(a, b *WhyDocument) bool {
 	if a.Process.PID <= 1 || !sameSession(a, b) {
 		return false
 	}
-	return created(a, b) ||
+	return creator(b) == a.Process.Ref ||
 		slices.ContainsFunc(b.Edges, func(e api.Edge) bool { return e.Creator != nil && e.Creator.Ref == a.Process.Ref }) ||
 		slices.ContainsFunc(b.Ancestors, func(p api.Process) bool { return p.PID == a.Process.PID })
 }

@@ -29,7 +29,7 @@ type hostItem struct {
 // Hosts merges the answers of many hosts. Tables become one table with the column HOST;
 // items and names get the field host.
 func Hosts(answers []HostAnswer) *Listing {
-	doc := documents[hostItem]{Head("hosts"), []hostItem{}}
+	doc := documents[hostItem]{api.NewHead("hosts"), []hostItem{}}
 	l := &Listing{}
 	for i := range answers {
 		a := &answers[i]

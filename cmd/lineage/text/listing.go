@@ -32,7 +32,6 @@ type Listing struct {
 	table func(*Page) table // what Text writes, if that is one table
 }
 
-// add adds an item and its name.
 func (l *Listing) add(item any, name string) {
 	l.Items, l.Names = append(l.Items, item), append(l.Names, name)
 }
@@ -46,7 +45,7 @@ type documents[T any] struct {
 // documentOf is the document of several answers, or the only answer itself.
 func documentOf[T any](several bool, kind string, all []T) any {
 	if several {
-		return documents[T]{Head(kind), all}
+		return documents[T]{api.NewHead(kind), all}
 	}
 	return all[0]
 }
@@ -76,9 +75,6 @@ func (l *Listing) Write(p *Page, format string) error {
 	}
 	return p.Flush()
 }
-
-// Head makes the head of a document.
-func Head(kind string) api.Head { return api.Head{Schema: api.Schema, Kind: kind} }
 
 // JSON is an encoder of values that are safe on a terminal.
 func (p *Page) JSON() *json.Encoder {

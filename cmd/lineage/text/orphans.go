@@ -11,7 +11,7 @@ import (
 
 // Orphans lists orphans, leftovers, zombies and delegated work.
 func Orphans(list *api.Orphans) *Listing {
-	list.Head = Head("orphans")
+	list.Head = api.NewHead("orphans")
 	if list.Items == nil {
 		list.Items = []api.Orphan{}
 	}
@@ -181,7 +181,7 @@ func (o *HostOrphan) Holds() bool {
 
 // OutsideOrphans lists orphans of the host that are in no session.
 func OutsideOrphans(doc *HostOrphans) *Listing {
-	doc.Head = Head("host_orphans")
+	doc.Head = api.NewHead("host_orphans")
 	l := &Listing{Doc: doc, Text: func(p *Page) { writeHostOrphans(p, doc) }}
 	if len(doc.Items) == 0 {
 		l.Empty = "no orphan outside sessions holds a port, a deleted directory or a dead terminal"

@@ -85,7 +85,6 @@ func (p *Page) hang(label string, column int, text string) {
 	}
 }
 
-// Flush writes the page's buffered text.
 func (p *Page) Flush() error {
 	if err := p.w.Flush(); err != nil {
 		return fmt.Errorf("write output: %w", err)

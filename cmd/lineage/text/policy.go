@@ -9,9 +9,8 @@ import (
 	"github.com/lineage-ebpf/lineage/api/display"
 )
 
-// Policy shows the effective policy.
 func Policy(doc *api.Policy) *Listing {
-	doc.Head = Head("policy")
+	doc.Head = api.NewHead("policy")
 	l := &Listing{Doc: doc, Text: func(p *Page) { writePolicy(p, doc) }}
 	for _, v := range doc.Items {
 		v.Kind = "policy_value"
@@ -55,9 +54,8 @@ func valueText(v any) string {
 	return string(b)
 }
 
-// Explain shows which rules match a process.
 func Explain(doc *api.PolicyExplain) *Listing {
-	doc.Head = Head("policy_explain")
+	doc.Head = api.NewHead("policy_explain")
 	l := &Listing{Doc: doc, Text: func(p *Page) { writeExplain(p, doc) }}
 	for _, r := range doc.Items {
 		r.Kind = "policy_rule"

@@ -13,9 +13,8 @@ import (
 	"github.com/lineage-ebpf/lineage/api/display"
 )
 
-// Sessions lists sessions.
 func Sessions(list *api.Sessions) *Listing {
-	list.Head = Head("sessions")
+	list.Head = api.NewHead("sessions")
 	l := tabular(func(p *Page) table { return sessionsTable(p, list.Items) })
 	l.Doc = list
 	if list.Halt != nil {
@@ -86,7 +85,7 @@ func sessionRow(p *Page, s *api.Session) []cell {
 		{"parent", cmp.Or(s.Parent, "-"), ""},
 		{"peak", fmt.Sprint(s.Peak), ""},
 		{"forks", fmt.Sprint(s.Forks), ""},
-		{"grace", grace(s), ""},
+		{"grace", fmt.Sprintf("%gs", math.Round(s.GraceSeconds*1000)/1000), ""},
 		{"level", fmt.Sprint(s.Level), ""},
 		{"started", p.word(s.Started), ""},
 		{"ended", ended, ""},
@@ -192,7 +191,6 @@ func age(p *Page, s *api.Session) string {
 	return p.since(s.Started)
 }
 
-// lasted is the time from a session's start to its end.
 func lasted(s *api.Session) string {
 	if s.Started == nil || s.Ended == nil {
 		return "-"
@@ -221,10 +219,6 @@ func rootName(p *Page, root *api.Process) string {
 		name = Fit(p.command(display.Began(root)), rootWidth)
 	}
 	return strings.TrimSpace(fmt.Sprint(root.PID, " ", name))
-}
-
-func grace(s *api.Session) string {
-	return fmt.Sprintf("%gs", math.Round(s.GraceSeconds*1000)/1000)
 }
 
 func stateColor(s *api.Session) string {

@@ -108,7 +108,6 @@ func (t *table) pick(names []string) {
 // gap separates two columns.
 const gap = "  "
 
-// widths are those of the columns.
 func (t *table) widths() (widths []int) {
 	for _, row := range t.rows {
 		for i, cell := range row {
@@ -121,7 +120,6 @@ func (t *table) widths() (widths []int) {
 	return widths
 }
 
-// remove removes a column.
 func (t *table) remove(header string) {
 	i := slices.Index(t.rows[0], header)
 	if i < 0 {

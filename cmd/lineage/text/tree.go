@@ -50,12 +50,13 @@ func Trees(trees []api.Tree, one bool) *Listing {
 			if i > 0 {
 				p.Line("")
 			}
-			newDrawing(p, &trees[i]).draw()
+			d := drawing{p: p, t: &trees[i], nodes: index(&trees[i]), drawn: map[api.Ref]bool{}}
+			d.draw()
 		}
 	}}
 	for i := range trees {
 		t := &trees[i]
-		t.Head = Head("tree")
+		t.Head = api.NewHead("tree")
 		for j := range t.Nodes {
 			t.Nodes[j].Head = api.Head{Kind: "process"}
 			l.add(t.Nodes[j], t.Nodes[j].Ref.String())

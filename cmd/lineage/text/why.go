@@ -27,7 +27,7 @@ type holdersDocument struct {
 
 // Why shows which session a process belongs to, and why.
 func Why(why *WhyDocument) *Listing {
-	why.Head = Head("why")
+	why.Head = api.NewHead("why")
 	l := &Listing{Doc: why, Text: func(p *Page) {
 		what := fmt.Sprintf("%s %s", Ref(p, why.Process.Ref), display.Name(&why.Process))
 		writeWhy(p, &why.Why, what)
@@ -220,8 +220,5 @@ func hintEnd(p *Page, items []api.Why) {
 
 // Ref names a process: exactly on a wide page, else by its PID.
 func Ref(p *Page, r api.Ref) string {
-	if p.Wide {
-		return r.String()
-	}
-	return fmt.Sprint(r.PID)
+	return (&display.Names{Exact: p.Wide}).PID(r)
 }

@@ -87,13 +87,12 @@ func (a *app) endCommand() *cobra.Command {
 	return cmd
 }
 
-// sender sends signed commands.
 func (a *app) sender(signs ending.SigningFlags, o ending.Options, remote hosts.List,
 	format string) (*ending.CommandSender, error) {
 	s := &ending.CommandSender{
 		SigningFlags: signs, Console: &a.Console, Hosts: remote, Yes: o.Yes,
 		Timeout: o.Timeout, Format: format, MaxHosts: o.MaxHosts,
-		Local: func(ctx context.Context, _ string) (api.Client, error) { return a.client(ctx) },
+		Local: a.client,
 	}
 	if len(remote) == 0 {
 		return s, nil
@@ -204,7 +203,6 @@ func (a *app) haltCommand() *cobra.Command {
 	return cmd
 }
 
-// halted shows the halt that is in force.
 func halted(d *api.Halted) *text.Listing {
 	d.Head = api.NewHead("halted")
 	return &text.Listing{Doc: d, Items: []any{d}, Text: func(p *text.Page) { p.Wrap(0, display.HaltLine(d.Halt)) }}

@@ -21,14 +21,6 @@ type Fleet struct {
 	Hosts hosts.List
 }
 
-// listing shows the plans of a host.
-func (p *planned) listing() *text.Listing {
-	if len(p.plans) == 0 {
-		return nil
-	}
-	return text.Plans(p.plans, p.how, true)
-}
-
 // End makes a plan on every host, asks once, and ends under the plan of each host, on one host first:
 // processes that came later are not hit.
 func (f *Fleet) End(ctx context.Context) error {
@@ -41,7 +33,10 @@ func (f *Fleet) End(ctx context.Context) error {
 		mu.Lock()
 		defer mu.Unlock()
 		plans[host] = p
-		return p.listing(), err
+		if len(p.plans) == 0 {
+			return nil, err
+		}
+		return text.Plans(p.plans, p.how, true), err
 	})
 	var ready hosts.List
 	var missed []string

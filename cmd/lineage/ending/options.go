@@ -30,7 +30,6 @@ type Options struct {
 	MaxHosts  int  // on which sessions end
 }
 
-// Flags adds the flags to a set.
 func (o *Options) Flags(f *pflag.FlagSet) {
 	cli.Grace(f, &o.Grace, "the session's")
 	f.BoolVar(&o.Now, "now", false, "SIGKILL at once")

@@ -47,7 +47,6 @@ func refused(plan *api.Plan) error {
 	return cli.Errorf(api.ExitDenied, "end %s: it would be refused: %s", plan.Session, plan.RefusedBy)
 }
 
-// errorsOf are the errors of targets.
 func errorsOf(targets []*target) (errs []error) {
 	for _, t := range targets {
 		if t.err != nil {
@@ -71,7 +70,6 @@ func (e *Ender) dryRun(ctx context.Context, targets []*target, halt bool) error 
 	return e.Console.Failed(errorsOf(targets)...)
 }
 
-// target is one session to end.
 type target struct {
 	word    string       // by which the daemon finds it
 	named   bool         // alone, by a word

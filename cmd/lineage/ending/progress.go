@@ -41,7 +41,6 @@ type census struct {
 	killing time.Time // when the last of them gets SIGKILL; zero: not known
 }
 
-// counted is one session of a census.
 type counted struct {
 	id, name    string
 	known       bool
@@ -64,7 +63,6 @@ func (n *census) kills(at time.Time) {
 	}
 }
 
-// count asks for the numbers again and again.
 func (n *census) count(ctx context.Context) {
 	for ctx.Err() == nil {
 		for _, s := range n.ending {

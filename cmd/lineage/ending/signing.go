@@ -45,11 +45,10 @@ func (f *SigningFlags) AddSigning(set *pflag.FlagSet) {
 // Given reports whether a command is to be signed.
 func (f *SigningFlags) Given() bool { return len(f.Keys) > 0 || f.Reason != "" || f.Save != "" }
 
-// CommandSender signs a command and sends it.
 type CommandSender struct {
 	SigningFlags
 	Console *cli.Console
-	Local   hosts.Dialer // the daemon of this host
+	Local   func(context.Context) (api.Client, error) // the daemon of this host
 	Dial    hosts.Dialer
 	Hosts   hosts.List // empty: this host
 	Yes     bool       // do not ask
@@ -57,14 +56,6 @@ type CommandSender struct {
 	Format  string
 
 	MaxHosts int // on which sessions may end
-}
-
-// Connect connects to the only host.
-func (s *CommandSender) Connect(ctx context.Context) (api.Client, error) {
-	if len(s.Hosts) == 0 {
-		return s.Local(ctx, "")
-	}
-	return s.Dial(ctx, s.Hosts[0])
 }
 
 // Order makes a command for the hosts, signs it, and sends it unless it is saved.
@@ -180,7 +171,7 @@ func (s *CommandSender) deliver(ctx context.Context, verb string, c *api.Command
 		return s.send(ctx, client, c, signed, marks[host])
 	}
 	if len(s.Hosts) == 0 {
-		client, err := s.Connect(ctx)
+		client, err := s.Local(ctx)
 		if err != nil {
 			return err
 		}
@@ -230,7 +221,6 @@ func (s *CommandSender) patience(c *api.Command) time.Duration {
 	return api.MaxGrace + s.Timeout
 }
 
-// describe says what a command does.
 func describe(c *api.Command) string {
 	what := "end the sessions " + strings.Join(c.Sessions, ", ")
 	switch {
@@ -353,7 +343,6 @@ func listing(d *api.CommandReply, r *api.CommandReceipt) (*text.Listing, error) 
 // maxFile bounds the file of a command, in bytes.
 const maxFile = 64 << 10
 
-// read reads the file of a command.
 func read(file string) (*api.SignedCommand, error) {
 	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a FIFO may have no writer
 	if err != nil {

@@ -125,7 +125,7 @@ func TestFile(t *testing.T) {
 	s := &CommandSender{
 		SigningFlags: SigningFlags{Keys: []string{key}, Reason: "test", Save: file}, Yes: true, Format: "table",
 		Console: &cli.Console{Stdin: strings.NewReader(""), Stdout: &said, Stderr: &said, Env: func(string) string { return "" }, Now: func() time.Time { return now }},
-		Local: func(context.Context, string) (api.Client, error) {
+		Local: func(context.Context) (api.Client, error) {
 			c := &apitest.Client{}
 			c.On.Command = func(c api.SignedCommand) (*api.CommandReply, error) {
 				got = append(got, c)

@@ -33,7 +33,6 @@ type Outsiders struct {
 	Run  string    // where services leave their PID files
 }
 
-// ThisHost is this host.
 var ThisHost = Outsiders{Proc: "/proc", Run: "/run"}
 
 // Ancestors gives the parents of a process as the kernel has them now, its own parent

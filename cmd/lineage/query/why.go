@@ -41,13 +41,9 @@ func (w Why) Of(arg string) (Asker, error) {
 	if pidLike.MatchString(arg) || arg == "" {
 		return nil, cli.Usage("why: %w", cli.Invalid("PID", arg, "PID or PID@START"))
 	}
-	if w.Remote {
-		return remotePath(arg)
-	}
 	return w.path(arg)
 }
 
-// holders asks for the processes that hold something.
 func holders(what string, ancestors func(pid int) []api.Process, ask func(context.Context, api.Client) (*api.Holders, error)) Asker {
 	return func(ctx context.Context, c api.Client) (*text.Listing, error) {
 		h, err := ask(ctx, c)
@@ -85,26 +81,21 @@ func (w Why) process(ref api.Ref) Asker {
 	}
 }
 
-// remotePath asks which processes hold a file of another host: by its name only, as
-// its inode is not known here.
-func remotePath(arg string) (Asker, error) {
-	if !filepath.IsAbs(arg) {
-		return nil, cli.Usage("why %s: with -H, want an absolute path", arg)
-	}
-	return holders(arg, nil, func(ctx context.Context, c api.Client) (*api.Holders, error) {
-		return c.WhyPath(ctx, api.PathRef{Path: filepath.Clean(arg)})
-	}), nil
-}
-
-// path asks which processes hold a file.
+// path asks which processes hold a file: of another host by its name only, as its inode is not known here.
 func (w Why) path(arg string) (Asker, error) {
-	file, err := pathRef(arg)
+	file, err := api.PathRef{Path: filepath.Clean(arg)}, error(nil)
+	switch {
+	case !w.Remote:
+		file, err = pathRef(arg)
+	case !filepath.IsAbs(arg):
+		err = cli.Usage("why %s: with -H, want an absolute path", arg)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return holders(arg, w.Ancestors, func(ctx context.Context, c api.Client) (*api.Holders, error) {
 		h, err := c.WhyPath(ctx, file)
-		if api.IsNotFound(err) {
+		if !w.Remote && api.IsNotFound(err) {
 			err = noHolder(ctx, c, arg, err)
 		}
 		return h, err

@@ -211,8 +211,9 @@ func TestASCII(t *testing.T) {
 	for _, all := range []map[string][]string{formatted, variants} {
 		for name, args := range all {
 			w := newWorld(t, newFake())
+			w.vars["LC_ALL"], w.vars["TERM"] = "C.UTF-8", "dumb"
 			wide := w.record(args...)
-			w.vars["LC_ALL"], w.vars["TERM"] = "C", "dumb"
+			w.vars["LC_ALL"] = "C"
 			got := w.record(args...)
 			if i := strings.IndexFunc(got, func(r rune) bool { return r >= utf8.RuneSelf }); i >= 0 {
 				t.Errorf("%s: %.20q", name, got[i:])

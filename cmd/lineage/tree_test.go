@@ -81,24 +81,6 @@ func TestOrphanWithUnknownParent(t *testing.T) {
 	require.Contains(t, stdout, "● ? 4130 sleep 300  ↷ orphan\n")
 }
 
-// A locale without UTF-8 gets ASCII.
-func TestTreeLocale(t *testing.T) {
-	for _, tt := range []struct {
-		locale, line string
-		ascii        bool
-	}{
-		{"", "tree", false}, {"C.UTF-8", "tree", false}, {"C", "tree", true},
-		{"C", "top", true}, {"", "top", false}, // off a terminal it is the tree
-	} {
-		w := newWorld(t, newFake())
-		w.vars["LC_ALL"] = tt.locale
-		_, out, stderr := w.run(strings.Fields(tt.line)...)
-		if ascii := !strings.ContainsFunc(out, func(r rune) bool { return r > '~' }); out == "" || ascii != tt.ascii {
-			t.Errorf("%q %s: ASCII %t; %s%s", tt.locale, tt.line, ascii, out, stderr)
-		}
-	}
-}
-
 // A sandbox is said to hide what runs inside.
 func TestTreeTellsSandboxes(t *testing.T) {
 	f := newFake()

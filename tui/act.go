@@ -64,7 +64,6 @@ func (m *model) follow() tea.Cmd {
 	return m.watchEvents(r.SessionID())
 }
 
-// nextPane moves the focus to the next pane.
 func (m *model) nextPane() {
 	l := m.layout()
 	switch {
@@ -109,13 +108,11 @@ func (m *model) refusal() string {
 	return why
 }
 
-// dialogOptions is what a dialog about a session, or a process in it, needs.
 func (m *model) dialogOptions(session, name string) panes.DialogOptions {
 	return panes.DialogOptions{Context: m.ctx, Client: m.link.client, Now: m.opts.Now,
 		Keys: m.keys.Dialog, Session: session, Name: name}
 }
 
-// askEnd opens the dialog that ends the session of r.
 func (m *model) askEnd(r *picture.Row) (cmd tea.Cmd) {
 	id := r.SessionID()
 	if id == "" {
@@ -131,7 +128,6 @@ func (m *model) askEnd(r *picture.Row) (cmd tea.Cmd) {
 	return cmd
 }
 
-// askKill opens the dialog that kills the process of r.
 func (m *model) askKill(r *picture.Row) {
 	switch p := r.Process; {
 	case p == nil:
@@ -145,7 +141,6 @@ func (m *model) askKill(r *picture.Row) {
 	}
 }
 
-// answered handles an answer for a dialog.
 func (m *model) answered(msg panes.DialogMsg) tea.Cmd {
 	cmd, result := msg()
 	if result != nil {

@@ -101,7 +101,6 @@ func (m *model) Init() tea.Cmd {
 	return tea.Batch(cmds...)
 }
 
-// Update handles one message.
 func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	var cmd tea.Cmd
 	switch msg := msg.(type) {
@@ -150,7 +149,6 @@ func (m *model) labels() *panes.Labels {
 	}
 }
 
-// fed handles what the feed delivered.
 func (m *model) fed(msg picture.FeedMsg) {
 	if c, ok := msg.Connected.(Client); ok {
 		m.link.client = c
@@ -165,7 +163,6 @@ func (m *model) fed(msg picture.FeedMsg) {
 	}
 }
 
-// second does the work of each second.
 func (m *model) second() tea.Cmd {
 	if m.link.known && m.link.away == nil {
 		m.rates.sample(m.opts.Now(), m.link.status.Forks, m.view.Picture)

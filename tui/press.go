@@ -85,7 +85,6 @@ func (m *model) readerKeys(msg tea.KeyPressMsg) []ink.KeyRow {
 // read scrolls the details or the help.
 func (m *model) read(lines int) { m.scroll.SetYOffset(m.scroll.YOffset() + lines) }
 
-// eventKeys are the keys while the events pane has the focus.
 func (m *model) eventKeys(tea.KeyPressMsg) []ink.KeyRow {
 	k := m.keys
 	return append(ink.Moves(m.events.Scroll, max(m.layout().log-3, 1), k.Up, k.Down,
@@ -98,7 +97,6 @@ func (m *model) eventKeys(tea.KeyPressMsg) []ink.KeyRow {
 	)
 }
 
-// timelineKeys are the keys while the timeline is shown.
 func (m *model) timelineKeys(tea.KeyPressMsg) []ink.KeyRow {
 	k, t := m.keys.Timeline, m.timeline
 	leave := func() { m.timeline = nil }
@@ -115,7 +113,6 @@ func (m *model) timelineKeys(tea.KeyPressMsg) []ink.KeyRow {
 	)
 }
 
-// treeKeys are the keys while the tree has the focus.
 func (m *model) treeKeys(msg tea.KeyPressMsg) []ink.KeyRow {
 	k, v, r := m.keys, m.view, m.view.Selected()
 	sort := func(by picture.Sort) func() { return func() { m.sort(by) } }

@@ -22,7 +22,6 @@ type part struct {
 	long, middle, short string
 }
 
-// shrunk is the part in its next shorter form.
 func (p part) shrunk() part {
 	p.long, p.middle = p.middle, p.short
 	return p
@@ -61,7 +60,6 @@ func (m *model) statusLine() string {
 	return m.joined(parts)
 }
 
-// fits reports whether the parts fit on one line.
 func (m *model) fits(parts []part) bool {
 	total := -2
 	for _, p := range parts {
@@ -72,7 +70,6 @@ func (m *model) fits(parts []part) bool {
 	return total <= m.term.width
 }
 
-// totals counts the sessions and their members.
 func (m *model) totals() (sessions, live, orphans string) {
 	var n, alive, lost int
 	m.view.Picture.AllSessions(func(r *picture.Row) {

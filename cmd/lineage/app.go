@@ -77,7 +77,6 @@ func (a *app) exit(err error) int {
 	return cli.ExitCode(err)
 }
 
-// client connects to the daemon.
 func (a *app) client(ctx context.Context) (api.Client, error) {
 	return a.dial(ctx, a.socketPath())
 }

@@ -98,7 +98,6 @@ receipts and "lineage status" show, check that it still has that record.`,
 	return cmd
 }
 
-// verifyHistory checks all receipts and the audit log of this host.
 func verifyHistory(ctx context.Context, a *app, format string, args []string) (err error) {
 	var head access.ChainHead
 	if len(args) > 0 {
@@ -129,7 +128,6 @@ func verifyHistory(ctx context.Context, a *app, format string, args []string) (e
 	return err
 }
 
-// writePage writes the page of a session that is over to a file.
 func writePage(ctx context.Context, c api.Client, session, name string) error {
 	s, err := query.Ended(ctx, c, session)
 	if err != nil {

@@ -26,7 +26,6 @@ func dispatch(args []string) {
 	}
 }
 
-// thisHost describes this machine.
 func thisHost() host {
 	here := host{
 		version:   version,

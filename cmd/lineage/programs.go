@@ -16,7 +16,6 @@ import (
 
 const mcpProgram = "lineage-mcp"
 
-// mcpCommand is "lineage mcp", for the daemon on that socket.
 func mcpCommand(socket func() string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "mcp",
@@ -36,7 +35,6 @@ Without a daemon, tools answer at once that none runs.`,
 	}
 }
 
-// exportCommand is "lineage export", for the daemon on that socket.
 func exportCommand(socket func() string) *cobra.Command {
 	var o service.ExportOptions
 	cmd := &cobra.Command{
@@ -67,7 +65,6 @@ the history.`,
 	return cmd
 }
 
-// linkCommand is "lineage link", for the daemon on that socket.
 func linkCommand(socket func() string) *cobra.Command {
 	var o service.LinkOptions
 	cmd := &cobra.Command{

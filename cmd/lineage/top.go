@@ -61,7 +61,6 @@ func (a *app) fullScreen() bool {
 	return ok && a.Env("TERM") != "dumb"
 }
 
-// liveTop shows the daemon on this terminal.
 func (a *app) liveTop(ctx context.Context, o tui.Options) (err error) {
 	if o.Connect, err = view.Daemon(ctx, a.client); err != nil {
 		return err

@@ -35,7 +35,6 @@ every live session.`,
 	return cmd
 }
 
-// askTree asks for the trees that are selected.
 func askTree(sel *api.Selection, all bool) query.Asker {
 	return func(ctx context.Context, c api.Client) (*text.Listing, error) {
 		trees, err := query.Trees(ctx, c, sel, all)

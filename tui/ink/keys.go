@@ -18,7 +18,6 @@ type TreeKeys struct {
 	Help, Escape, Quit, Suspend, Redraw    key.Binding
 }
 
-// TimelineKeys are the keys of the timeline.
 type TimelineKeys struct {
 	In, Out, Earlier, Later, Whole, Up, Down, Home, End, PageUp, PageDown, Select key.Binding
 }
@@ -45,7 +44,6 @@ func Named(b key.Binding, keys, does string) key.Binding {
 	return b
 }
 
-// NewKeys makes the keys.
 func NewKeys() KeyMap {
 	return KeyMap{
 		TreeKeys: TreeKeys{
@@ -105,7 +103,6 @@ func NewKeys() KeyMap {
 	}
 }
 
-// keyGroup is keys that belong together.
 type keyGroup struct {
 	Title string
 	Keys  []key.Binding

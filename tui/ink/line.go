@@ -36,7 +36,6 @@ func (t *Theme) Text(p Paint, s string, columns int) string {
 	return l.Full()
 }
 
-// Put writes text.
 func (l *Line) Put(p Paint, s string) {
 	if l.Left <= 0 || s == "" {
 		return

@@ -12,7 +12,6 @@ import (
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
-// column is one of the columns.
 type column struct {
 	name, head string
 	width      int
@@ -43,7 +42,6 @@ func ColumnTitle(by picture.Sort) string {
 	return "name"
 }
 
-// ports is the column of ports in a width.
 func ports(width int) column {
 	return column{"ports", "PORTS", width, picture.ByPorts, false, func(_ *Labels, r *picture.Row) string { return Ports(r.Listens(), width) }}
 }

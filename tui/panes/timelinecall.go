@@ -16,7 +16,6 @@ import (
 // or the lanes of the processes would be far below.
 const mostCallLanes = 8
 
-// callKey identifies a tool call.
 type callKey struct {
 	agent api.Ref
 	id    string

@@ -14,7 +14,6 @@ import (
 // mostIndent is how many levels are indented.
 const mostIndent = 8
 
-// labelColumns is how wide the name of a lane is.
 func labelColumns(columns int) int { return min(columns*2/5, 48) }
 
 // Lines draws the axis and the lanes.

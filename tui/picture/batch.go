@@ -19,7 +19,6 @@ type Batch struct {
 	partial  bool // a part of the last frame is still missing
 }
 
-// NewBatch makes an empty batch.
 func NewBatch() *Batch {
 	return &Batch{
 		Upsert: map[api.Ref]*api.Process{}, Remove: map[api.Ref]bool{},

@@ -94,7 +94,6 @@ func (f *Feed) find(ctx context.Context) (w Watcher) {
 	return w
 }
 
-// Add adds a frame.
 func (f *Feed) Add(frame *api.Frame) {
 	if frame.Kind != "snapshot" && frame.Kind != "diff" {
 		return

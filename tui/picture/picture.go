@@ -27,7 +27,6 @@ type Picture struct {
 	dropped   func(*Row) // is called for a row that is about to be removed
 }
 
-// New makes an empty picture.
 func New() *Picture {
 	return &Picture{
 		top: &Row{Kind: topRow}, processes: map[api.Ref]*Row{}, sessions: map[string]*Row{},
@@ -57,7 +56,6 @@ func (p *Picture) AllSessions(each func(*Row)) {
 	}
 }
 
-// Apply applies b to the picture.
 func (p *Picture) Apply(b *Batch) {
 	p.now = max(p.now, b.TimeNS)
 	remove, closed := p.leaving(b)
@@ -247,7 +245,6 @@ func (p *Picture) Fold(r *Row, folded bool) {
 	}
 }
 
-// foldSessions folds or unfolds all sessions.
 func (p *Picture) foldSessions(folded bool) {
 	for _, r := range p.sessions {
 		r.folded = folded

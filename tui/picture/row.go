@@ -46,7 +46,6 @@ type Row struct {
 	creator        api.Ref // the one that it waits for, see Picture.waiting
 }
 
-// exited reports whether it is an exited process.
 func (r *Row) exited() bool { return r.Kind == ProcessRow && r.Process.State == api.StateExited }
 
 // Up is the row above it, nil at the top.

@@ -72,7 +72,6 @@ func (p *Picture) rank(r *Row, order int32) {
 	r.link(at)
 }
 
-// compare compares two sessions by the order.
 func (p *Picture) compare(by Sort, a, b *Row) int {
 	c := 0
 	switch by {

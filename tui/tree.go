@@ -30,12 +30,11 @@ type rows struct {
 	panes.Labels
 	m       *model
 	set     panes.Columns
-	guides  *picture.Guides
+	guides  func(r *picture.Row, most int) []bool
 	columns int
 	table   bool // only folded sessions are shown
 }
 
-// tree draws the window of rows.
 func (m *model) tree(l layout) []string {
 	window := m.view.Window()
 	if len(window) == 0 {
@@ -112,7 +111,7 @@ func (w *rows) most() int { return max(w.columns/4/indentColumns, 2) }
 
 // indent writes the lines that lead to the row, and its fold mark.
 func (w *rows) indent(l *ink.Line, r *picture.Row) {
-	flags := w.guides.Of(r, w.most())
+	flags := w.guides(r, w.most())
 	if depth := w.m.view.Depth(r); depth > len(flags) {
 		l.Put(w.Dim, fmt.Sprintf("[%d]", depth))
 	}

@@ -176,27 +176,20 @@ func (v *View) Depth(r *Row) int {
 	return n
 }
 
-// Guides finds, for the rows that lead to r, the outermost first and r last, whether
+// Guides finds, in one window, for the rows that lead to r, at most most of them, the outermost first and r last, whether
 // another row follows below the same creator.
-type Guides struct {
-	v    *View
-	more map[*Row]bool
-}
-
-// Guides makes the Guides of one window.
-func (v *View) Guides() *Guides { return &Guides{v: v, more: map[*Row]bool{}} }
-
-// Of returns the lines of r, at most most of them.
-func (g *Guides) Of(r *Row, most int) []bool {
-	var lines []bool
-	for ; r.Up() != nil && len(lines) < most; r = r.up {
-		more, known := g.more[r]
-		if !known {
-			more = g.v.skip(r.next, (*Row).Next) != nil
-			g.more[r] = more
+func (v *View) Guides() func(r *Row, most int) []bool {
+	follows := map[*Row]bool{}
+	return func(r *Row, most int) (lines []bool) {
+		for ; r.Up() != nil && len(lines) < most; r = r.up {
+			more, known := follows[r]
+			if !known {
+				more = v.skip(r.next, (*Row).Next) != nil
+				follows[r] = more
+			}
+			lines = append(lines, more)
 		}
-		lines = append(lines, more)
+		slices.Reverse(lines)
+		return lines
 	}
-	slices.Reverse(lines)
-	return lines
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/btf"
 	"github.com/lineage-ebpf/lineage/bpf"
 	"golang.org/x/sys/unix"
 )
@@ -52,6 +53,12 @@ func (t *Tracer) MissExecs() (back func()) {
 
 // TrustedArguments returns why a kernel with these types gets the baseline.
 var TrustedArguments = trustedArguments
+
+// Trampolines returns why a kernel with these types gets no program that is attached to a function.
+func Trampolines(types *btf.Spec) []error {
+	k := kernel{spec: types}
+	return []error{k.fentry("do_exit"), k.tryLSM()}
+}
 
 // HookVisits limits the passes of tracers that are opened until the returned function is called.
 func HookVisits(n uint32) (back func()) {

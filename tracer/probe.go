@@ -244,7 +244,16 @@ func (k *kernel) level() (int, []string) {
 	return 4, nil
 }
 
+// trampolines returns why nothing may be attached to functions: 5.10 and 5.11 freed trampolines in use, and crashed.
+// The function came with the fix.
+func (k *kernel) trampolines() error {
+	return k.lacks("__bpf_tramp_image_put_rcu", "5.12, or an older one with commit e21d2b92354b")
+}
+
 func (k *kernel) fentry(name string) error {
+	if err := k.trampolines(); err != nil {
+		return err
+	}
 	p, err := k.load(&ebpf.ProgramSpec{
 		Type:         ebpf.Tracing,
 		AttachType:   ebpf.AttachTraceFEntry,

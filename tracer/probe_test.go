@@ -4,6 +4,7 @@ package tracer_test
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -12,6 +13,19 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
+
+// TestTrampolines: a kernel that may crash when a program is attached to a function is not asked for one.
+func TestTrampolines(t *testing.T) {
+	b, err := btf.NewBuilder([]btf.Type{&btf.Int{Name: "int", Size: 4}}, nil)
+	require.NoError(t, err)
+	raw, err := b.Marshal(nil, nil)
+	require.NoError(t, err)
+	spec, err := btf.LoadSpecFromReader(bytes.NewReader(raw))
+	require.NoError(t, err)
+	for _, err := range tracer.Trampolines(spec) {
+		require.Contains(t, fmt.Sprint(err), "e21d2b92354b")
+	}
+}
 
 // TestTrustedArguments: kernel 6.8 has argument tags, but not the one for a task, and would
 // refuse the programs.

@@ -122,6 +122,9 @@ func lsmReason(err error) string {
 // tryRefusal attaches a program that refuses forks to this process alone, and forks: no
 // program is run, whether the fork is refused or not.
 func (k *kernel) tryRefusal(spec *ebpf.ProgramSpec) error {
+	if err := k.trampolines(); err != nil {
+		return err
+	}
 	const getCurrentPIDTgid = asm.FnGetCurrentPidTgid
 	spec.License = "GPL"
 	spec.Instructions = asm.Instructions{

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -128,6 +130,27 @@ func testPIDReuseOfRootOrOwner(t *testing.T, o tracer.Options, who string) {
 		t.Errorf("the other session: %+v, %v", s, err)
 	}
 	endAll(t, tr, otherID, other)
+}
+
+// A PID is reused while a session ends (FreeBSD D40089): that the earlier process was signalled does not count for the
+// new one, which dies at the deadline.
+func TestPIDReuseDuringEnd(t *testing.T) { onEachSide(t, testPIDReuseDuringEnd) }
+
+func testPIDReuseDuringEnd(t *testing.T, tr *tracer.Tracer) {
+	path, err := filepath.Abs("../bin/testdata/lngtest-bystander")
+	require.NoError(t, err)
+	w, id := startIn(t, tr, `sleep 60 & p=$!; trap "" TERM; echo $p; wait $p; exec `+path+` lngtest-late $p`)
+	w.goOn()
+	pid := parse(t, w.line())
+	old := identify(t, tr, pid)
+	require.NoError(t, tr.End(id, tracer.CauseEnd, time.Hour))
+	sentence(t, tr)
+	w.until("ready")
+	late, err := tr.Lookup(pid)
+	if err != nil || late.Session != id || late.Start <= old.Start || late.Flags&tracer.FlagTermed != 0 {
+		t.Fatalf("%+v is not a new member with the PID of %v: %v", late, old, err)
+	}
+	endAll(t, tr, id, w)
 }
 
 // zombie reports whether the process has died and waits to be reaped.

@@ -132,9 +132,10 @@ type BaselineExecScratch struct {
 			Comm [16]uint8
 		}
 		Truncated uint32
-		Pad       uint32
+		TraceLen  uint16
+		Pad       uint16
 	}
-	Tail [4352]int8
+	Tail [4416]int8
 }
 
 type BaselineIdentity struct {

@@ -43,10 +43,59 @@ static inline void emit_scratch(struct exec_scratch *x, u32 len)
 }
 #endif
 
-static inline void emit_exec(struct task_struct *t, struct linux_binprm *bprm,
-			     const struct entry *n, u32 tgid)
+#define TRACEPARENT "TRACEPARENT="
+#define ENVIRON_READS 256
+
+/*
+ * Where the value of TRACEPARENT is in an environment, as for getenv(3); 0: not found. The length of each string
+ * says where the next one begins; a longer one takes several reads. Nothing of the others is kept. Global: the
+ * verifier checks it once.
+ */
+__noinline u64 find_trace(u64 at, u64 end)
 {
-	u32 zero = 0, len = 0, room;
+	bool inside = false;
+	char text[128] __attribute__((aligned(8))); /* compared by words */
+
+	for (int i = 0; i < ENVIRON_READS && at < end; i++) {
+		long got = bpf_probe_read_user_str(text, sizeof(text), (void *)at);
+
+		if (got <= 0)
+			break;
+		if (!inside && !__builtin_memcmp(text, TRACEPARENT, sizeof(TRACEPARENT) - 1))
+			return at + sizeof(TRACEPARENT) - 1;
+		inside = got == sizeof(text);
+		at += got - inside;
+	}
+	return 0;
+}
+
+/* Was the process started by its session's root, or by a process that a mark named? */
+static inline bool of_agent(const struct entry *n)
+{
+	struct entry *by;
+
+	if (is_root(n->session, n->creator.tgid, n->creator.start))
+		return true;
+	by = entered(n->creator.tgid, n->creator.start);
+	return by && by->flags & FLAG_SPARED;
+}
+
+/* Append TRACEPARENT to the text of the event, and return its length. */
+static inline u32 read_trace(struct exec_scratch *x, u32 len, struct mm_struct *mm)
+{
+	u64 at = find_trace(mm->env_start, mm->env_end);
+	long got;
+
+	if (!at || len > FILENAME_MAX_LEN + ARGV_MAX_LEN)
+		return 0;
+	got = bpf_probe_read_user_str(x->tail + len, TRACE_MAX_LEN, (void *)at);
+	return got > 0 ? (got - 1) & (TRACE_MAX_LEN - 1) : 0;
+}
+
+static inline void emit_exec(struct task_struct *t, struct linux_binprm *bprm,
+			     const struct entry *n, u32 tgid, u32 looks)
+{
+	u32 zero = 0, len = 0, room, trace;
 	struct exec_scratch *x = bpf_map_lookup_elem(&scratch, &zero);
 	struct mm_struct *mm = t->mm;
 	unsigned long from, size;
@@ -81,7 +130,9 @@ static inline void emit_exec(struct task_struct *t, struct linux_binprm *bprm,
 	describe(&x->e.facts, t);
 	header(&x->e.h, EVENT_EXEC, tgid, n->start, n->session, n->flags);
 	len += room & (ARGV_MAX_LEN - 1);
-	emit_scratch(x, len + sizeof(x->e));
+	trace = looks & LOOK_TRACES && of_agent(n) ? read_trace(x, len, mm) : 0;
+	x->e.trace_len = trace;
+	emit_scratch(x, len + trace + sizeof(x->e));
 }
 
 /* Kill or stop the current process, if its session demands that. */
@@ -137,7 +188,7 @@ static inline void on_exec(struct task_struct *t, struct linux_binprm *bprm)
 		return;
 	n = *e;
 	obey(e, n.session);
-	emit_exec(t, bprm, &n, tgid);
+	emit_exec(t, bprm, &n, tgid, looks);
 }
 
 #endif

@@ -233,6 +233,8 @@ struct percpu_counter {
 struct mm_struct {
 	unsigned long arg_start;
 	unsigned long arg_end;
+	unsigned long env_start;
+	unsigned long env_end;
 	struct file *exe_file;
 	struct percpu_counter rss_stat[4]; /* from 6.2, commit f1a7941243c1 */
 };

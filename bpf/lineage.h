@@ -15,6 +15,7 @@
 #define COMM_LEN 16
 #define FILENAME_MAX_LEN 256
 #define ARGV_MAX_LEN 4096
+#define TRACE_MAX_LEN 64
 #define AGENTS_PER_UID 4096 /* open sessions of agents, for each uid but root */
 #define ROOT_SLOTS 512 /* of MAX_SESSIONS, that no other user's agents take */
 #define REASON_LEN 200
@@ -243,6 +244,7 @@ enum looks {
 	LOOK_NAMES = 1 << 0, /* `agents` is not empty */
 	LOOK_JOINS = 1 << 1, /* a process that was put into a container, see put_in() */
 	LOOK_MAINS = 1 << 2, /* the process with which a container begins */
+	LOOK_TRACES = 1 << 3, /* TRACEPARENT of an agent's children */
 };
 
 enum halt_mode {
@@ -371,7 +373,7 @@ struct event_birth {
 	struct facts facts;
 };
 
-/* Followed by filename_len bytes, then argv_len bytes: emitted at real length. */
+/* Followed by filename_len bytes, then argv_len, then trace_len: emitted at real length. */
 struct event_exec {
 	struct event_header h;
 	u64 cgroup;
@@ -379,7 +381,8 @@ struct event_exec {
 	u16 argv_len;
 	struct facts facts;
 	u32 truncated;
-	u32 pad;
+	u16 trace_len; /* without NUL; 0: no TRACEPARENT was looked for, or found */
+	u16 pad;
 };
 
 struct event_exit {

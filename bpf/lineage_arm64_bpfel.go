@@ -178,7 +178,8 @@ type LineageEventExec struct {
 	ArgvLen     uint16
 	Facts       LineageFacts
 	Truncated   uint32
-	Pad         uint32
+	TraceLen    uint16
+	Pad         uint16
 }
 
 type LineageEventExit struct {
@@ -258,7 +259,7 @@ const (
 type LineageExecScratch struct {
 	_    structs.HostLayout
 	E    LineageEventExec
-	Tail [4352]int8
+	Tail [4416]int8
 }
 
 type LineageFacts struct {

@@ -143,7 +143,7 @@ struct {
 
 struct exec_scratch {
 	struct event_exec e;
-	char tail[FILENAME_MAX_LEN + ARGV_MAX_LEN];
+	char tail[FILENAME_MAX_LEN + ARGV_MAX_LEN + TRACE_MAX_LEN];
 };
 
 struct {

@@ -37,6 +37,7 @@ const (
 	lookNames  = 1
 	lookJoins  = 2
 	lookMains  = 4
+	lookTraces = 8
 	endAtHalt  = 1
 )
 
@@ -108,6 +109,14 @@ func (t *Tracer) SetJoins(commands, mains bool) {
 	defer t.late.Unlock()
 	t.look(lookJoins, commands)
 	t.look(lookMains, mains)
+}
+
+// SetTraces chooses whether the exec events of an agent's children have [Event].Traceparent. An agent is the root of a
+// session, or a process that [Tracer.SetCall] named. It costs each of these execs a read of each variable.
+func (t *Tracer) SetTraces(on bool) {
+	t.late.Lock()
+	defer t.late.Unlock()
+	t.look(lookTraces, on)
 }
 
 // look chooses whether the exec hook looks for one thing. The caller holds t.late.

@@ -87,9 +87,10 @@ func decodeExec(b []byte, ev *Event) bool {
 	}
 	tail := b[unsafe.Sizeof(e):]
 	name, args := int(e.FilenameLen), int(e.ArgvLen)
-	if name+args > len(tail) {
+	if name+args+int(e.TraceLen) > len(tail) {
 		return false
 	}
+	ev.Traceparent = tail[name+args:][:e.TraceLen]
 	ev.Filename = tail[:name]
 	ev.Argv = tail[name : name+args]
 	ev.ArgvTruncated = e.Truncated != 0

@@ -27,12 +27,12 @@ func header(t EventType) bpf.LineageEventHeader {
 	}
 }
 
-func execRecord(name, args string) []byte {
+func execRecord(name, args, trace string) []byte {
 	e := bpf.LineageEventExec{
-		H: header(EventExec), FilenameLen: uint16(len(name)), ArgvLen: uint16(len(args)),
+		H: header(EventExec), FilenameLen: uint16(len(name)), ArgvLen: uint16(len(args)), TraceLen: uint16(len(trace)),
 		Facts: bpf.LineageFacts{Uid: 7, Comm: [16]uint8{'x'}},
 	}
-	return append(append(bytesOf(e), name...), args...)
+	return append(bytesOf(e), name+args+trace...)
 }
 
 func TestDecode(t *testing.T) {
@@ -41,6 +41,7 @@ func TestDecode(t *testing.T) {
 	base := Event{CPU: 1, Flags: FlagRoot, Seq: 2, Time: 3, Process: Identity{PID: 4, Start: 5}, Session: 6}
 	birth, exec, exit, reparent, reaped, session := base, base, base, base, base, base
 	birth.Type, birth.Creator, birth.Parent, birth.Evidence, birth.UID, birth.Cgroup = EventBirth, id, id, EvidenceFork, 7, 10
+	exec.Traceparent = []byte("00-1")
 	exec.Type, exec.Filename, exec.Argv, exec.UID, exec.Comm = EventExec, []byte("/bin/x"), []byte("x\x00y\x00"), 7, Comm{'x'}
 	exit.Type, exit.ExitStatus, exit.CPUTime, exit.MaxRSS = EventExit, 256, 11, 2*pageSize
 	reparent.Type, reparent.From, reparent.Parent = EventReparent, Identity{PID: 12, Start: 13}, id
@@ -64,7 +65,7 @@ func TestDecode(t *testing.T) {
 		want Event
 	}{
 		"birth":    {bytesOf(bpf.LineageEventBirth{H: header(EventBirth), Creator: wire, Parent: wire, Evidence: 2, Facts: bpf.LineageFacts{Uid: 7}, Cgroup: 10}), birth},
-		"exec":     {execRecord("/bin/x", "x\x00y\x00"), exec},
+		"exec":     {execRecord("/bin/x", "x\x00y\x00", "00-1"), exec},
 		"exit":     {bytesOf(plain), exit},
 		"killed":   {bytesOf(bpf.LineageEventKilled{X: told, Killer: sent}), killed},
 		"unknown":  {bytesOf(bpf.LineageEventKilled{X: told}), unknown},
@@ -81,9 +82,10 @@ func TestDecode(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var got Event
 			require.NoError(t, decode(c.raw, &got))
-			if !bytes.Equal(got.Filename, c.want.Filename) || !bytes.Equal(got.Argv, c.want.Argv) {
-				t.Errorf("filename %q, argv %q", got.Filename, got.Argv)
+			if !bytes.Equal(got.Filename, c.want.Filename) || !bytes.Equal(got.Argv, c.want.Argv) || !bytes.Equal(got.Traceparent, c.want.Traceparent) {
+				t.Errorf("filename %q, argv %q, traceparent %q", got.Filename, got.Argv, got.Traceparent)
 			}
+			got.Traceparent, c.want.Traceparent = nil, nil
 			if (got.Signal == nil) != (c.want.Signal == nil) || got.Signal != nil && *got.Signal != *c.want.Signal {
 				t.Errorf("signal %+v, want %+v", got.Signal, c.want.Signal)
 			}
@@ -115,7 +117,7 @@ func equal(a, b Event) bool {
 }
 
 func FuzzDecode(f *testing.F) {
-	f.Add(execRecord("/bin/x", "x\x00y\x00"))
+	f.Add(execRecord("/bin/x", "x\x00y\x00", "00-1"))
 	f.Add(bytesOf(bpf.LineageEventBirth{H: header(EventBirth)}))
 	f.Add(bytesOf(bpf.LineageEventExit{H: header(EventExit)}))
 	f.Add(bytesOf(bpf.LineageEventSession{H: header(EventSession)}))

@@ -183,7 +183,7 @@ const (
 )
 
 // Event is one decoded record of the ring buffer. Which fields are set depends on Type.
-// Filename and Argv alias the reader's buffer and are valid until the next read.
+// Filename, Argv and Traceparent alias the reader's buffer and are valid until the next read.
 type Event struct {
 	Type     EventType
 	CPU      uint16
@@ -203,6 +203,7 @@ type Event struct {
 	Filename      []byte // Exec
 	Argv          []byte // Exec: arguments, each ended by NUL
 	ArgvTruncated bool   // Exec
+	Traceparent   []byte // Exec: at most 63 bytes of it; empty: see [Tracer.SetTraces], not found, or beyond 256 variables
 
 	ExitStatus uint32 // Exit: as wait(2) gives it
 	CPUTime    uint64 // Exit: ns, all threads

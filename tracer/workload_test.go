@@ -200,7 +200,7 @@ func collect(t testing.TB, tr *tracer.Tracer) iter.Seq[tracer.Event] {
 				return
 			}
 			copied := ev
-			copied.Filename, copied.Argv = slices.Clone(ev.Filename), slices.Clone(ev.Argv)
+			copied.Filename, copied.Argv, copied.Traceparent = slices.Clone(ev.Filename), slices.Clone(ev.Argv), slices.Clone(ev.Traceparent)
 			c <- copied
 		}
 	}()

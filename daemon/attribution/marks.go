@@ -313,7 +313,7 @@ func (m *Marks) exempt(t registry.Tx, hook access.Caller, agent tracer.Identity)
 	if claim == nil || len(claim.Calls) == 0 || claim.Calls[0].Agent != agent {
 		return
 	}
-	m.claim(t, program{chain[len(chain)-1], hook.Member}, &lineage.Claim{Trace: claim.Trace})
+	m.claim(t, program{id: chain[len(chain)-1], session: hook.Member}, &lineage.Claim{Trace: claim.Trace})
 	for _, id := range chain {
 		m.note(id, 0, false)
 	}

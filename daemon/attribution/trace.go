@@ -31,6 +31,7 @@ const (
 type program struct {
 	id      tracer.Identity
 	session tracer.SessionID
+	trace   *lineage.Trace // that the kernel read at the exec; nil: it is read now
 }
 
 // born notes the child of an agent: of the session's root, or of a process named by marks.
@@ -49,7 +50,11 @@ func (m *Marks) execed(_ registry.View, _ *registry.Session, ev *tracer.Event) {
 		return
 	}
 	delete(m.unread, ev.Process)
-	system.Offer(m.asked, program{ev.Process, ev.Session})
+	p := program{id: ev.Process, session: ev.Session}
+	if t, ok := parseTrace(ev.Traceparent); ok {
+		t.From, p.trace = ev.Process, &t
+	}
+	system.Offer(m.asked, p)
 }
 
 // Run reads the variable TRACEPARENT of the children of agents, once for each, until ctx is done. It does not wait for a reader that a member delays.
@@ -72,15 +77,18 @@ func (m *Marks) read(ctx context.Context) {
 		if buffer == nil {
 			buffer = make([]byte, maxTraced)
 		}
-		trace, err := procfs.Bounded(m.Proc.Key(p.id.PID), func() (*lineage.Trace, error) { return m.traceOf(p.id, buffer), nil })
-		if errors.Is(err, procfs.ErrStuck) {
-			buffer = nil // it may still be written to
+		if p.trace == nil {
+			var err error
+			p.trace, err = procfs.Bounded(m.Proc.Key(p.id.PID), func() (*lineage.Trace, error) { return m.traceOf(p.id, buffer), nil })
+			if errors.Is(err, procfs.ErrStuck) {
+				buffer = nil // it may still be written to
+			}
 		}
-		if trace == nil {
+		if p.trace == nil {
 			continue
 		}
-		err = m.Registry.Update(func(t registry.Tx) {
-			c := &lineage.Claim{Trace: *trace}
+		err := m.Registry.Update(func(t registry.Tx) {
+			c := &lineage.Claim{Trace: *p.trace}
 			if claim, _ := t.Graph().Claim(p.id); claim != nil {
 				c.Calls = claim.Calls
 			}

@@ -36,6 +36,22 @@ func TestAcceptedOnly(t *testing.T) {
 	}
 }
 
+// What the kernel read of an environment is taken as it is; if that is no traceparent, it is read again.
+func TestReadByKernel(t *testing.T) {
+	p := policy.Default()
+	p.Trace = "accept"
+	m := NewMarks(registry.Ground{}, func() *policy.Policy { return p })
+	for text, known := range map[string]bool{traceparent: true, "": false, traceparent[1:]: false} {
+		child := tracer.Event{Process: tracer.Identity{PID: 2}, Traceparent: []byte(text)}
+		m.born(new(registry.Session), nil, &child)
+		m.execed(registry.View{}, nil, &child)
+		asked := <-m.asked
+		if (asked.trace != nil) != known || known && (asked.trace.From != child.Process || !asked.trace.Sampled) {
+			t.Errorf("%q: %+v", text, asked.trace)
+		}
+	}
+}
+
 // What waits for an exec, or for readers that members delay, is bounded, and holds up nothing. A child that exits
 // no longer waits, and a session that is over leaves nothing behind.
 func TestBounds(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 
 	"github.com/lineage-ebpf/lineage/daemon/system"
@@ -53,6 +54,7 @@ func (b *inbox) ingest() error {
 			return fmt.Errorf("read events: %w", err)
 		}
 		if len(ev.Filename)+len(ev.Argv) > 0 {
+			ev.Traceparent = slices.Clone(ev.Traceparent)
 			text := append(append(make([]byte, 0, len(ev.Filename)+len(ev.Argv)), ev.Filename...), ev.Argv...)
 			ev.Filename, ev.Argv = text[:len(ev.Filename):len(ev.Filename)], text[len(ev.Filename):]
 			redact.Token(ev.Argv)

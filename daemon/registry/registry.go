@@ -56,6 +56,7 @@ type Kernel interface {
 	Halted() tracer.Halt
 	SetTerms(id tracer.SessionID, spec tracer.SessionSpec) error
 	SetAgents(agents []tracer.Agent) error
+	SetTraces(on bool)
 	SetJoins(commands, mains bool)
 	SetClients(all map[tracer.Identity]tracer.SessionID) error
 	SetGuard(g tracer.Guarding)
@@ -254,7 +255,7 @@ func (r *Registry) complete(ev *tracer.Event, le *lineage.Event) {
 	ev.Evidence, ev.Source, ev.Creator, ev.Parent = le.Evidence, tracer.Source(le.Source), le.Creator, le.Parent
 	ev.Looks, ev.Claim, ev.Signal, ev.After = le.Looks, le.Claim, le.Signal, le.After
 	ev.ExitStatus, ev.Flags, ev.CPUTime, ev.MaxRSS = le.Status, tracer.EntryFlags(le.Flags), le.CPUTime, le.MaxRSS
-	ev.Filename, ev.Argv, ev.ArgvTruncated = nil, nil, false
+	ev.Filename, ev.Argv, ev.ArgvTruncated, ev.Traceparent = nil, nil, false, nil
 }
 
 // Run is the goroutine that owns graph and sessions, until ctx is done. A panic in a call

@@ -48,6 +48,7 @@ func (s *Steward) arm(p *policy.Policy) {
 		j.ruled = slices.ContainsFunc(p.Containers, func(r policy.Container) bool { return r.Opens() })
 		j.whole = p.Whole()
 	})
+	s.o.Kernel.SetTraces(p.AcceptsTrace())
 	err := s.o.Kernel.SetAgents(agents)
 	if err != nil {
 		s.o.Log.Error().Err(err).Msg("agent rules not in force")

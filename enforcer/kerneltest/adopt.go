@@ -18,6 +18,12 @@ func (k *Kernel) SetAgents(agents []tracer.Agent) error {
 	})
 }
 
+// SetTraces is only noted.
+func (k *Kernel) SetTraces(on bool) {
+	defer k.lock()()
+	k.asked.Traces = on
+}
+
 // SetJoins chooses whether PutIn and Begin open sessions.
 func (k *Kernel) SetJoins(commands, mains bool) {
 	defer k.lock()()

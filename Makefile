@@ -55,7 +55,7 @@ export PREFIX DESTDIR FORCE PURGE
 KERNELS  := 5.10 6.1 6.12 6.16 6.18 6.18-rt 6.19 7.1 7 \
 	5.10-oldest 6.1-oldest 6.12-oldest 6.16-oldest 6.18-oldest 6.19-oldest 7.1-oldest
 ARM_KERNELS := 6.18
-VM_TESTS := tracer enforcer daemon daemon/holdings daemon/status internal/e2e internal/e2e/escapes internal/e2e/brokers
+VM_TESTS := tracer enforcer daemon daemon/cgroup daemon/holdings daemon/status internal/e2e internal/e2e/escapes internal/e2e/brokers
 
 GOLANGCI := golangci-lint-v2.15.0
 ACTIONLINT := actionlint-v1.7.12

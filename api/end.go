@@ -92,7 +92,7 @@ type Caller struct {
 type Death struct {
 	Process
 	// After is the last member that was killed before: if the exit code is 128 and a signal, by that
-	// one; else by the OOM killer or from outside. Absent: none is known.
+	// one; else by the OOM killer or, if the code is not 0, from outside. Absent: none is known.
 	After *Process `json:"after,omitempty"`
 	Whole bool     `json:"whole,omitempty"` // of every member it is known whether it died before, and how
 }

@@ -19,6 +19,7 @@ const (
 	EventStop     EventType = "stop"  // it was sent a signal that stops it
 	EventContinue EventType = "continue"
 	EventCrossing EventType = "crossing" // a signal of it left its guarded session, or was refused
+	EventMoved    EventType = "moved"    // it came into another cgroup, where its session has one
 )
 
 // EventTypes are all types of events.
@@ -37,6 +38,7 @@ var EventTypes = []EventType{
 	EventStop,
 	EventContinue,
 	EventCrossing,
+	EventMoved,
 }
 
 // TypeNames are types of events as text.

@@ -31,3 +31,10 @@ type Account struct {
 	SinceMove       bool    `json:"since_move,omitempty"`        // members ran before they were moved into the cgroup: what they had used is not in it
 	Sampled         bool    `json:"sampled,omitempty"`           // MemoryPeakBytes is the largest of the daemon's samples (before Linux 5.19)
 }
+
+// Moved is a move of a member to another cgroup (version 2).
+type Moved struct {
+	Cgroup  string   `json:"cgroup,omitempty"`  // its path, cut at 255 bytes; absent: not known
+	Outside bool     `json:"outside,omitempty"` // of the session's cgroup: its limits do not hold there
+	By      *Process `json:"by,omitempty"`      // who moved it, itself included; absent: not known, a look found it there
+}

@@ -26,7 +26,7 @@ type Sender struct {
 	// pid_namespace: that process, by its exit (PR_SET_PDEATHSIG, PTRACE_O_EXITKILL, PID 1 of a
 	// namespace); kernel: a terminal, a timer, a limit, or not known; limit: it used up its CPU
 	// time; io: a file that signals it; fault: the process itself, by what it executed; oom: the
-	// OOM killer; timer: a timer or asynchronous I/O, as the signal says: its sender may claim
+	// OOM killer, see oom; timer: a timer or asynchronous I/O, as the signal says: its sender may claim
 	// that; lineage: the end of its session.
 	Kind    string     `json:"kind"`
 	Time    *time.Time `json:"time,omitempty"`    // when it was sent; absent: of lineage
@@ -34,4 +34,15 @@ type Sender struct {
 	Handled bool       `json:"handled,omitempty"` // the process had a handler
 	Raised  bool       `json:"raised,omitempty"`  // … and later sent the same signal to itself, as shells do
 	Passed  bool       `json:"passed,omitempty"`  // it was sent to the session's owner, such as lineage run, and the owner passed it on
+	OOM     *OOM       `json:"oom,omitempty"`     // of the OOM killer; absent: nothing is known of its reason
+}
+
+// OOM is why the OOM killer ended a process.
+type OOM struct {
+	Of         string `json:"of,omitempty"`          // what had no memory left: session; outer, a cgroup around its; host; absent: not known
+	Session    string `json:"session,omitempty"`     // whose limit it was: id
+	Name       string `json:"name,omitempty"`        // of that session
+	LimitBytes uint64 `json:"limit_bytes,omitempty"` // of that session
+	PeakBytes  uint64 `json:"peak_bytes,omitempty"`  // of the memory of that session (Linux 5.19)
+	RSSBytes   uint64 `json:"rss_bytes,omitempty"`   // that the process had, at most
 }

@@ -308,7 +308,7 @@ type Event struct {
 	Seq      U64          `json:"seq,omitempty"`       // grows by one; begins again with each boot
 	TimeNS   U64          `json:"time_ns,omitempty"`   // boottime
 	Time     *time.Time   `json:"time,omitempty"`      // wall time
-	Type     EventType    `json:"type,omitempty"`      // fork, exec, exit, reparent, reaped, session, listen, unlisten, lost, trace, mark, stop, continue, crossing
+	Type     EventType    `json:"type,omitempty"`      // fork, exec, exit, reparent, reaped, session, listen, unlisten, lost, trace, mark, stop, continue, crossing, moved
 	Process  *Process     `json:"process,omitempty"`   // that it happened to, as it is after the event, without what only a question has: ns_pid, cgroup, cwd, task, first_argv, orphan; use of a live one. mark: the agent; trace: the process whose TRACEPARENT was read
 	Was      *Process     `json:"was,omitempty"`       // exec: with the program and the user that it had before; absent: not known
 	Session  string       `json:"session,omitempty"`   // id of the session
@@ -321,6 +321,7 @@ type Event struct {
 	Call     *Call        `json:"call,omitempty"`      // mark: the tool call; it has begun, or with ended is over
 	Sent     *Sender      `json:"sent,omitempty"`      // stop, continue: the signal, and who sent it
 	Crossing *Crossing    `json:"crossing,omitempty"`  // crossing: the signal, and who it was sent to
+	Moved    *Moved       `json:"moved,omitempty"`     // moved: where to, and by whom
 	LostFrom U64          `json:"lost_from,omitempty"` // lost: the first missing sequence number
 	LostTo   U64          `json:"lost_to,omitempty"`   // lost: the last missing sequence number
 	Count    uint64       `json:"count,omitempty"`     // lost

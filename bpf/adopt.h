@@ -14,7 +14,7 @@
 /* A process was entered, or moved: if the session is condemned or paused, a pass is due. */
 __noinline int admitted(u64 session)
 {
-	if (demanded(session))
+	if (demanded(session) & (CONDEMNED | PAUSED))
 		arm(1);
 	return 0;
 }

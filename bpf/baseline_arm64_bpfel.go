@@ -276,6 +276,7 @@ const (
 	BaselineMapSessions        = "sessions"
 	BaselineMapVerb            = "verb"
 	BaselineProgAttachBirth    = "attach_birth"
+	BaselineProgCgroupMoved    = "cgroup_moved"
 	BaselineProgExecEvent      = "exec_event"
 	BaselineProgExitDeath      = "exit_death"
 	BaselineProgForkBirth      = "fork_birth"
@@ -369,6 +370,7 @@ type BaselineSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type BaselineProgramSpecs struct {
 	AttachBirth    *ebpf.ProgramSpec `ebpf:"attach_birth"`
+	CgroupMoved    *ebpf.ProgramSpec `ebpf:"cgroup_moved"`
 	ExecEvent      *ebpf.ProgramSpec `ebpf:"exec_event"`
 	ExitDeath      *ebpf.ProgramSpec `ebpf:"exit_death"`
 	ForkBirth      *ebpf.ProgramSpec `ebpf:"fork_birth"`
@@ -529,6 +531,7 @@ type BaselineVariables struct {
 // It can be passed to LoadBaselineObjects or ebpf.CollectionSpec.LoadAndAssign.
 type BaselinePrograms struct {
 	AttachBirth    *ebpf.Program `ebpf:"attach_birth"`
+	CgroupMoved    *ebpf.Program `ebpf:"cgroup_moved"`
 	ExecEvent      *ebpf.Program `ebpf:"exec_event"`
 	ExitDeath      *ebpf.Program `ebpf:"exit_death"`
 	ForkBirth      *ebpf.Program `ebpf:"fork_birth"`
@@ -579,6 +582,7 @@ type BaselinePrograms struct {
 func (p *BaselinePrograms) Close() error {
 	return _BaselineClose(
 		p.AttachBirth,
+		p.CgroupMoved,
 		p.ExecEvent,
 		p.ExitDeath,
 		p.ForkBirth,

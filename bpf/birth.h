@@ -8,6 +8,7 @@
 #define LINEAGE_BIRTH_H
 
 #include "elder.h"
+#include "moved.h"
 #include "pause.h"
 
 /* The creator's entry. One that it should have, but does not have yet, is made. */
@@ -173,7 +174,7 @@ static inline void on_fork(struct task_struct *creator, struct task_struct *chil
 	u32 tgid = creator->tgid;
 	struct entry *c;
 	u32 demand = CONDEMNED; /* without an entry */
-	u64 session;
+	u64 session, cgroup;
 	long err;
 
 	if (child->pid != child->tgid)
@@ -187,7 +188,8 @@ static inline void on_fork(struct task_struct *creator, struct task_struct *chil
 		if (!bpf_map_lookup_elem(&processes, &child_tgid))
 			count(COUNT_MISSED_BIRTH);
 	}
-	err = enter_child(c, tgid, child, cgroup_of(child), &session);
+	cgroup = cgroup_of(child);
+	err = enter_child(c, tgid, child, cgroup, &session);
 	if (err == -EEXIST && !condemned(READ_ONCE(c->session))) {
 		note_unentered(READ_ONCE(c->session)); /* the daemon enters it */
 		return;
@@ -202,6 +204,8 @@ static inline void on_fork(struct task_struct *creator, struct task_struct *chil
 		kill_newborn(c, child);
 	else if (demand & PAUSED)
 		stop_newborn(c, child);
+	if (demand & IN_CGROUP && cgroup != current_cgroup()) /* CLONE_INTO_CGROUP */
+		report_moved(child->tgid, child->start_boottime, session, cgroup, 0);
 }
 
 #endif

@@ -38,6 +38,13 @@ int BPF_PROG(signal_sent, int sig, void *info, struct task_struct *t, int group,
 	return 0;
 }
 
+SEC("tp_btf/cgroup_attach_task")
+int BPF_PROG(cgroup_moved, struct cgroup *to, const char *path, struct task_struct *t)
+{
+	on_moved(to, path, t);
+	return 0;
+}
+
 /*
  * Level 2 only, and only while condemned members live: it costs every syscall on the
  * host. A member that no pass has met yet dies when it next enters the kernel.

@@ -19,6 +19,7 @@ const union exported {
 	struct event_stop stop;
 	struct event_crossing crossing;
 	struct death death;
+	struct event_moved moved;
 	enum sender sender;
 	enum sent_flags sent_flags;
 	struct event_reparent reparent;

@@ -19,6 +19,7 @@
 #define AGENTS_PER_UID 4096 /* open sessions of agents, for each uid but root */
 #define ROOT_SLOTS 512 /* of MAX_SESSIONS, that no other user's agents take */
 #define REASON_LEN 200
+#define PATH_LEN 256 /* of a cgroup */
 #define HOOK_SIGNALS \
 	512 /* signals that one pass inside a hook may send, and as many SIGSTOPs */
 
@@ -178,6 +179,7 @@ enum session_flags {
 	SESSION_UNGUARDED = 1 << 6,
 	SESSION_SPARES = 1 << 7, /* its root and agents from its members, see guard.h */
 	SESSION_REFUSES = 1 << 8, /* and what would end them is refused, not only recorded */
+	SESSION_CGROUP = 1 << 9, /* it has a cgroup of its own, see moved.h */
 };
 
 /* The counts of a session. Hooks write them, user space never does. */
@@ -346,6 +348,7 @@ enum event_type {
 	EVENT_STOP = 12,
 	EVENT_CONTINUE,
 	EVENT_CROSSING,
+	EVENT_MOVED,
 };
 
 struct event_header {
@@ -458,6 +461,17 @@ struct event_crossing {
 	struct facts facts; /* of the receiver */
 };
 
+/* A member came into another cgroup (version 2). */
+struct event_moved {
+	struct event_header h;
+	u64 cgroup;
+	struct identity by; /* who put it there, or itself */
+	u64 session; /* of that process; 0: none */
+	struct facts facts; /* of that process */
+	u32 pad;
+	u8 path[PATH_LEN]; /* of the cgroup, cut; empty: it was born there */
+};
+
 struct event_reparent {
 	struct event_header h;
 	struct identity from;
@@ -547,6 +561,7 @@ enum counter {
 	COUNT_SIGNAL_OUTSIDE, /* signals that left a guarded session */
 	COUNT_SIGNAL_REFUSED, /* signals that were not allowed to */
 	COUNT_CROSSING_LIMITED, /* such signals not reported: the session had too many in a short time */
+	COUNT_MOVED_LIMITED, /* moves to other cgroups not reported: the session had too many in a short time */
 	COUNT_MAX,
 };
 

@@ -71,7 +71,8 @@ const (
 	LineageCounterCOUNT_SIGNAL_OUTSIDE   LineageCounter = 24
 	LineageCounterCOUNT_SIGNAL_REFUSED   LineageCounter = 25
 	LineageCounterCOUNT_CROSSING_LIMITED LineageCounter = 26
-	LineageCounterCOUNT_MAX              LineageCounter = 27
+	LineageCounterCOUNT_MOVED_LIMITED    LineageCounter = 27
+	LineageCounterCOUNT_MAX              LineageCounter = 28
 )
 
 type LineageCtl struct {
@@ -215,6 +216,17 @@ type LineageEventListen struct {
 	Listener LineageListener
 }
 
+type LineageEventMoved struct {
+	_       structs.HostLayout
+	H       LineageEventHeader
+	Cgroup  uint64
+	By      LineageIdentity
+	Session uint64
+	Facts   LineageFacts
+	Pad     uint32
+	Path    [256]uint8
+}
+
 type LineageEventReaped struct {
 	_ structs.HostLayout
 	H LineageEventHeader
@@ -254,6 +266,7 @@ const (
 	LineageEventTypeEVENT_STOP     LineageEventType = 12
 	LineageEventTypeEVENT_CONTINUE LineageEventType = 13
 	LineageEventTypeEVENT_CROSSING LineageEventType = 14
+	LineageEventTypeEVENT_MOVED    LineageEventType = 15
 )
 
 type LineageExecScratch struct {
@@ -485,6 +498,7 @@ const (
 	LineageMapSessions        = "sessions"
 	LineageMapVerb            = "verb"
 	LineageProgAttachBirth    = "attach_birth"
+	LineageProgCgroupMoved    = "cgroup_moved"
 	LineageProgExecEvent      = "exec_event"
 	LineageProgExecSentence   = "exec_sentence"
 	LineageProgExitDeath      = "exit_death"
@@ -578,6 +592,7 @@ type LineageSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type LineageProgramSpecs struct {
 	AttachBirth    *ebpf.ProgramSpec `ebpf:"attach_birth"`
+	CgroupMoved    *ebpf.ProgramSpec `ebpf:"cgroup_moved"`
 	ExecEvent      *ebpf.ProgramSpec `ebpf:"exec_event"`
 	ExecSentence   *ebpf.ProgramSpec `ebpf:"exec_sentence"`
 	ExitDeath      *ebpf.ProgramSpec `ebpf:"exit_death"`
@@ -736,6 +751,7 @@ type LineageVariables struct {
 // It can be passed to LoadLineageObjects or ebpf.CollectionSpec.LoadAndAssign.
 type LineagePrograms struct {
 	AttachBirth    *ebpf.Program `ebpf:"attach_birth"`
+	CgroupMoved    *ebpf.Program `ebpf:"cgroup_moved"`
 	ExecEvent      *ebpf.Program `ebpf:"exec_event"`
 	ExecSentence   *ebpf.Program `ebpf:"exec_sentence"`
 	ExitDeath      *ebpf.Program `ebpf:"exit_death"`
@@ -785,6 +801,7 @@ type LineagePrograms struct {
 func (p *LineagePrograms) Close() error {
 	return _LineageClose(
 		p.AttachBirth,
+		p.CgroupMoved,
 		p.ExecEvent,
 		p.ExecSentence,
 		p.ExitDeath,

@@ -32,14 +32,14 @@ static inline void on_attach(struct task_struct *child)
 	c = attaching_entry(tgid);
 	if (!c || !c->session)
 		return;
-	/* The child has no cgroup yet; CLONE_INTO_CGROUP shows in a snapshot. */
+	/* The child has no cgroup yet: on_fork() sees CLONE_INTO_CGROUP. */
 	if (enter_child(c, tgid, child, current_cgroup(), &session))
 		return;
 	demand = demanded(session);
 	e = demand & CONDEMNED ? entered(child->tgid, child->start_boottime) : NULL;
 	if (e)
 		set_flags(e, FLAG_UNKILLED);
-	if (demand)
+	if (demand & (CONDEMNED | PAUSED))
 		arm(1);
 }
 

@@ -190,21 +190,25 @@ __noinline int count_apart(u64 id, u64 other, int by)
 	return 0;
 }
 
-/* What the session demands of its members, as bits: to die, to stop. */
+/* What the session demands of its members, as bits: to die, to stop, to report moves. */
 #define CONDEMNED 1
 #define PAUSED 2
+#define IN_CGROUP 4
 
 __noinline u32 chain_demands(u64 id)
 {
 	u64 states = 0, paused = 0;
+	u32 flags = 0;
 	struct session *s;
 	struct ctl *c;
 
 	for_each_around(id, s, c) {
 		states |= 1 << STATE(READ_ONCE(c->status));
 		paused |= READ_ONCE(c->paused);
+		flags |= c->flags;
 	}
-	return (states & KILLS ? CONDEMNED : 0) | (paused ? PAUSED : 0);
+	return (states & KILLS ? CONDEMNED : 0) | (paused ? PAUSED : 0) |
+	       (flags & SESSION_CGROUP ? IN_CGROUP : 0);
 }
 
 /* Is the session, or one that it is nested in, condemned or paused? Most are not nested. */
@@ -218,7 +222,7 @@ static inline u32 demanded(u64 id)
 	if (s->parent)
 		return chain_demands(id);
 	return (kills(STATE(READ_ONCE(c->status))) ? CONDEMNED : 0) |
-	       (READ_ONCE(c->paused) ? PAUSED : 0);
+	       (READ_ONCE(c->paused) ? PAUSED : 0) | (c->flags & SESSION_CGROUP ? IN_CGROUP : 0);
 }
 
 static inline bool condemned(u64 id)

@@ -222,12 +222,19 @@ static inline long protect(struct verb_args *a, struct task_struct *t)
 
 /*
  * Set the flag for a signal that user space is about to send, as a pass does; take the
- * protection of a process away; or set its call.
+ * protection of a process away; or set its call. Or note that a session has a cgroup.
  */
 static inline long mark(struct verb_args *a)
 {
 	struct entry *e = entered(a->root.tgid, a->root.start);
+	struct ctl *c = ctl_of(a->session);
 
+	if (a->session && !c)
+		return -ENOENT;
+	if (c) {
+		c->flags |= SESSION_CGROUP;
+		return 0;
+	}
 	if (!e)
 		return -ESRCH;
 	set_flags(e, a->flags);
@@ -333,7 +340,7 @@ static inline long set_terms(struct verb_args *a)
 	c->max_rss = a->max_rss;
 	c->idle = a->idle;
 	c->rule = a->rule;
-	c->flags = a->flags | (c->flags & (SESSION_KEPT | SESSION_AGENT | SESSION_JOINED));
+	c->flags = a->flags | (c->flags & (SESSION_KEPT | SESSION_AGENT | SESSION_JOINED | SESSION_CGROUP));
 	note_spares(c);
 	__builtin_memcpy(c->name, a->name, sizeof(c->name));
 	if (c->expires)

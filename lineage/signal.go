@@ -33,11 +33,22 @@ type Signal struct {
 	Number  uint8
 	Sender  Sender    `json:",omitzero"`
 	Time    uint64    // boottime ns at which it was sent
-	By      ID        `json:",omitzero"` // of a process
-	Session SessionID `json:",omitzero"` // of By, at that time; 0: none
-	UID     uint32    `json:",omitzero"` // of By, effective
-	Comm    string    `json:",omitzero"` // of By, which chooses it: any bytes
-	Handled bool      `json:",omitzero"` // the process had a handler
-	Raised  bool      `json:",omitzero"` // and later sent the same signal to itself
-	Passed  bool      `json:",omitzero"` // an owner of a session got it first, and passed it on
+	By      ID        `json:",omitzero"`  // of a process
+	Session SessionID `json:",omitzero"`  // of By, at that time; 0: none
+	UID     uint32    `json:",omitzero"`  // of By, effective
+	Comm    string    `json:",omitzero"`  // of By, which chooses it: any bytes
+	Handled bool      `json:",omitzero"`  // the process had a handler
+	Raised  bool      `json:",omitzero"`  // and later sent the same signal to itself
+	Passed  bool      `json:",omitzero"`  // an owner of a session got it first, and passed it on
+	OOM     *OOM      `json:",omitempty"` // ByOOM; nil: nothing is known
+}
+
+// OOM is why the OOM killer ended a process. It is never changed.
+type OOM struct {
+	Of      string    `json:",omitzero"` // what had no memory left: session, outer, host; "": not known
+	Session SessionID `json:",omitzero"` // whose limit it was
+	Name    string    `json:",omitzero"` // of Session
+	Limit   uint64    `json:",omitzero"` // of Session, in bytes
+	Peak    uint64    `json:",omitzero"` // of all its members; 0: not known
+	Had     uint64    `json:",omitzero"` // the process, at most, in bytes
 }

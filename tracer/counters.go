@@ -41,6 +41,7 @@ var counterNames = [...]string{
 	bpf.LineageCounterCOUNT_SIGNAL_OUTSIDE:   "signals_outside",
 	bpf.LineageCounterCOUNT_SIGNAL_REFUSED:   "signals_refused",
 	bpf.LineageCounterCOUNT_CROSSING_LIMITED: "crossing_limited",
+	bpf.LineageCounterCOUNT_MOVED_LIMITED:    "moved_limited",
 }
 
 // Counters returns the kernel side's counters since it was loaded, and events_malformed
@@ -84,6 +85,9 @@ func (t *Tracer) lost() (uint64, error) {
 	return t.counter(uint32(bpf.LineageCounterCOUNT_LOST))
 }
 
+// harmless are the programs that may be skipped without a birth or a death missed.
+var harmless = []string{bpf.LineageProgTcpState, bpf.LineageProgSignalSent, bpf.LineageProgCgroupMoved}
+
 // RecursionMisses returns, for each attached program that was skipped, how often: it was due
 // while it already ran on that CPU. A skip of a fork or exit program is a missed birth or
 // death, and calls for Reconcile. Needs 5.12. The program on TCP states is left out: the
@@ -96,7 +100,7 @@ func (t *Tracer) RecursionMisses() (map[string]uint64, error) {
 	}
 	missed := map[string]uint64{}
 	for name, s := range stats {
-		if s.RecursionMisses > 0 && name != bpf.LineageProgTcpState && name != bpf.LineageProgSignalSent {
+		if s.RecursionMisses > 0 && !slices.Contains(harmless, name) {
 			missed[name] = s.RecursionMisses
 		}
 	}

@@ -3,6 +3,7 @@
 package tracer
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -60,6 +61,8 @@ func decode(b []byte, ev *Event) error {
 		ok = decodeStop(b, ev)
 	case EventCrossing:
 		ok = decodeCrossing(b, ev)
+	case EventMoved:
+		ok = decodeMoved(b, ev)
 	case EventListen, EventUnlisten:
 		ok = decodeListen(b, ev)
 	default:
@@ -127,6 +130,16 @@ func decodeCrossing(b []byte, ev *Event) bool {
 	ev.Crossing = &Crossing{
 		Signal: e.Signal, Refused: e.Refused != 0,
 		To: identity(e.To), Session: SessionID(e.Session), UID: e.Facts.Uid, Comm: Comm(e.Facts.Comm).String(),
+	}
+	return ok
+}
+
+func decodeMoved(b []byte, ev *Event) bool {
+	e, ok := view[bpf.LineageEventMoved](b)
+	path, _, _ := bytes.Cut(e.Path[:], []byte{0})
+	ev.Moved = &Moved{
+		Cgroup: e.Cgroup, Path: string(path),
+		By: identity(e.By), Session: SessionID(e.Session), UID: e.Facts.Uid, Comm: Comm(e.Facts.Comm).String(),
 	}
 	return ok
 }

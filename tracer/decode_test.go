@@ -52,6 +52,8 @@ func TestDecode(t *testing.T) {
 	stop.Type, stop.Signal = EventStop, &Signal{Number: 19, Sender: ByKernel, Time: 16}
 	crossing := base
 	crossing.Type, crossing.Crossing = EventCrossing, &Crossing{Signal: 15, Refused: true, To: id, Session: 17, UID: 7, Comm: "x"}
+	moved := base
+	moved.Type, moved.Moved = EventMoved, &Moved{Cgroup: 10, Path: "/a", By: id, Session: 17, UID: 7, Comm: "x"}
 	plain := bpf.LineageEventExit{H: header(EventExit), Status: 256, CpuTime: 11, MaxRss: 2}
 	told := plain
 	told.Killed = 1
@@ -71,6 +73,7 @@ func TestDecode(t *testing.T) {
 		"unknown":  {bytesOf(bpf.LineageEventKilled{X: told}), unknown},
 		"stop":     {bytesOf(bpf.LineageEventStop{H: header(EventStop), Sent: bpf.LineageSent{Signal: 19, From: 2, Time: 16}}), stop},
 		"crossing": {bytesOf(bpf.LineageEventCrossing{H: header(EventCrossing), To: wire, Session: 17, Signal: 15, Refused: 1, Facts: bpf.LineageFacts{Uid: 7, Comm: [16]uint8{'x'}}}), crossing},
+		"moved":    {bytesOf(bpf.LineageEventMoved{H: header(EventMoved), Cgroup: 10, By: wire, Session: 17, Facts: bpf.LineageFacts{Uid: 7, Comm: [16]uint8{'x'}}, Path: [256]uint8{'/', 'a'}}), moved},
 		"reparent": {bytesOf(bpf.LineageEventReparent{H: header(EventReparent), From: bpf.LineageIdentity{Tgid: 12, Start: 13}, To: wire}), reparent},
 		"reaped":   {bytesOf(bpf.LineageEventReaped{H: header(EventReaped)}), reaped},
 		"session":  {bytesOf(bpf.LineageEventSession{H: header(EventSession), State: 3, Cause: 3}), session},
@@ -92,8 +95,11 @@ func TestDecode(t *testing.T) {
 			if (got.Crossing == nil) != (c.want.Crossing == nil) || got.Crossing != nil && *got.Crossing != *c.want.Crossing {
 				t.Errorf("crossing %+v, want %+v", got.Crossing, c.want.Crossing)
 			}
-			sender := got.Signal != nil || got.Crossing != nil // which a session has few of
-			got.Crossing, c.want.Crossing = nil, nil
+			if (got.Moved == nil) != (c.want.Moved == nil) || got.Moved != nil && *got.Moved != *c.want.Moved {
+				t.Errorf("moved %+v, want %+v", got.Moved, c.want.Moved)
+			}
+			sender := got.Signal != nil || got.Crossing != nil || got.Moved != nil // which a session has few of
+			got.Crossing, c.want.Crossing, got.Moved, c.want.Moved = nil, nil, nil, nil
 			got.Filename, got.Argv, got.Signal, c.want.Filename, c.want.Argv, c.want.Signal = nil, nil, nil, nil, nil, nil
 			if !equal(got, c.want) {
 				t.Errorf("got  %+v\nwant %+v", got, c.want)

@@ -43,6 +43,7 @@ var hooks = []string{
 	bpf.LineageProgExitSentence,
 	bpf.LineageProgTcpState,
 	bpf.LineageProgSignalSent,
+	bpf.LineageProgCgroupMoved,
 }
 
 // trampolines are the programs that some kernels refuse while they load the rest; each
@@ -80,9 +81,14 @@ func (t *Tracer) tailored(k *kernel, ringSize int) (*ebpf.CollectionSpec, error)
 			delete(spec.Programs, name)
 		}
 	}
-	if err := k.lacks("btf_trace_inet_sock_set_state", "with TCP"); err != nil {
-		t.features.Limits = append(t.features.Limits, err.Error())
-		delete(spec.Programs, bpf.LineageProgTcpState)
+	for name, needs := range map[string][2]string{
+		bpf.LineageProgTcpState:    {"btf_trace_inet_sock_set_state", "with TCP"},
+		bpf.LineageProgCgroupMoved: {"btf_trace_cgroup_attach_task", "with cgroups"},
+	} {
+		if err := k.lacks(needs[0], needs[1]); err != nil {
+			t.features.Limits = append(t.features.Limits, err.Error())
+			delete(spec.Programs, name)
+		}
 	}
 	if t.features.Level < 4 {
 		delete(spec.Programs, bpf.LineageProgExitSentence)

@@ -180,6 +180,7 @@ const (
 	EventStop     // the kernel's again: a member was sent a signal that stops it
 	EventContinue // a stopped member, or one of a paused session, was sent SIGCONT
 	EventCrossing // a signal of a member left its guarded session, or would have
+	EventMoved    // a member of a session with a cgroup came into another cgroup
 )
 
 // Event is one decoded record of the ring buffer. Which fields are set depends on Type.
@@ -212,6 +213,7 @@ type Event struct {
 	// or one of ours, or the sender is not known. Stop, Continue: that it was sent.
 	Signal   *Signal
 	Crossing *Crossing // Crossing
+	Moved    *Moved    // Moved
 
 	State State // Session
 	Cause Cause // Session

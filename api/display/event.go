@@ -55,6 +55,8 @@ func About(ev *api.Event, name func(api.Ref) string) string {
 		return strings.TrimSuffix(Crossing(ev.Crossing)+"; "+Calls(p.Calls), "; ")
 	case ev.Call != nil && ev.Call.Ended != nil:
 		return "end of " + Calls([]api.Call{*ev.Call})
+	case ev.Moved != nil && p != nil:
+		return Moved(ev.Moved, p)
 	case ev.Call != nil:
 		return Calls([]api.Call{*ev.Call})
 	case ev.Type == api.EventTrace && p != nil:

@@ -13,6 +13,9 @@ import (
 // session x". One of the process's own session is a member of this session.
 func Sender(s *api.Sender, to api.Ref, session string) string {
 	words := s.Signal + sent[s.Kind]
+	if s.Kind == "oom" {
+		words = "the OOM killer" + outOfMemory(s.OOM)
+	}
 	if p := s.Process; p != nil {
 		who := "itself"
 		if p.Ref != to {
@@ -65,7 +68,6 @@ var (
 		"limit":   " by the kernel: its limit of CPU time",
 		"io":      " by the kernel: a file that signals it (F_SETOWN)",
 		"fault":   ", its own fault",
-		"oom":     " by the OOM killer",
 		"timer":   ", a timer's by its own account",
 		"lineage": " by lineage",
 	}
@@ -82,6 +84,45 @@ var (
 		"SIGPIPE":   "its output has no reader",
 	}
 )
+
+// outOfMemory says whose memory the OOM killer had to free, and what the process had of it.
+func outOfMemory(o *api.OOM) (words string) {
+	if o == nil {
+		return ""
+	}
+	size := func(n uint64) string { return strings.Replace(Size(n), ".0", "", 1) + "iB" }
+	switch o.Of {
+	case "session":
+		words = ": memory limit " + size(o.LimitBytes) + " of session " + cmp.Or(o.Name, o.Session)
+	case "outer":
+		words = ": memory limit of an outer cgroup"
+	case "host":
+		words = ": the host had no memory left"
+	}
+	if o.RSSBytes != 0 {
+		words += ", it had " + size(o.RSSBytes)
+	}
+	if o.PeakBytes != 0 {
+		words += "; peak " + size(o.PeakBytes)
+	}
+	return words
+}
+
+// Moved says where a member was moved, and by whom.
+func Moved(m *api.Moved, p *api.Process) string {
+	words := "to cgroup " + cmp.Or(m.Cgroup, "(unknown)")
+	if m.Outside {
+		words += ", outside of its session's"
+	}
+	switch by := m.By; {
+	case by == nil:
+	case by.Ref == p.Ref:
+		words += ", on its own"
+	default:
+		words += fmt.Sprintf(", by %d %s", by.PID, by.Comm)
+	}
+	return Text(words)
+}
 
 // Crossing says which signal a member sent to whom: "SIGTERM to 4242 postgres, refused".
 func Crossing(x *api.Crossing) string {
@@ -126,7 +167,7 @@ func Death(d *api.Death) string {
 		code = *d.ExitCode
 	}
 	switch k, x := d.Killer, d.After; {
-	case d.Signal == "" && code == 0 || k != nil && k.Kind == "lineage":
+	case k != nil && k.Kind == "lineage" || d.Signal == "" && code == 0 && x == nil:
 		return ""
 	case d.Signal != "" && k == nil:
 		return Text(name + "was killed by " + d.Signal + "; the sender is not known")
@@ -136,6 +177,9 @@ func Death(d *api.Death) string {
 		kin := "a member of its session"
 		if x.Creator != nil && *x.Creator == d.Ref {
 			kin = "its child"
+		}
+		if code == 0 { // only of the OOM killer
+			return Text(fmt.Sprintf("%d %s %s", x.PID, x.Comm, Exited(x, "was killed by ", "")))
 		}
 		return Text(fmt.Sprintf("%s exited %d; %d %s, %s, %s", d.Comm, code, x.PID, x.Comm, kin,
 			Exited(x, "was killed by ", "")))

@@ -7,13 +7,10 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/daemon/registry"
-	"github.com/lineage-ebpf/lineage/tracer"
 )
 
 // Check says what is wrong with limits that a user asks for.
@@ -112,37 +109,11 @@ func walk(mount, group string) func(yield func(string) bool) {
 	}
 }
 
-// reading is what was read of a group.
-type reading struct {
-	account api.Account
-	current uint64
-	outside []int // members
-}
-
-func (g *Groups) read(path string, members []int) (r reading) {
-	r.account, r.current = accountOf(g.mount, path)
-	if len(members) > 0 {
-		in := inside(g.mount, path)
-		r.outside = slices.DeleteFunc(members, func(pid int) bool { return in[pid] })
-	}
-	return r
-}
-
 // take takes what was read.
-func (x *group) take(r reading) {
-	x.peak = max(x.peak, r.current)
-	if r.account.MemoryPeakBytes == 0 && x.peak > 0 {
-		r.account.MemoryPeakBytes, r.account.Sampled = x.peak, true
+func (x *group) take(a api.Account, current uint64) {
+	x.peak = max(x.peak, current)
+	if a.MemoryPeakBytes == 0 && x.peak > 0 {
+		a.MemoryPeakBytes, a.Sampled = x.peak, true
 	}
-	x.account, x.limits.Unlimited = &r.account, len(r.outside)
-}
-
-// family has the PIDs of a session's members, nested sessions included.
-func family(v registry.View, id tracer.SessionID) (all []int) {
-	for _, s := range v.Family(id) {
-		for m := range v.Graph().Members(s) {
-			all = append(all, int(m.PID))
-		}
-	}
-	return all
+	x.account = &a
 }

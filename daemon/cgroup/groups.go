@@ -28,8 +28,11 @@ type Groups struct {
 	wake  chan struct{}
 
 	// These belong to the registry's goroutine.
-	of    map[tracer.SessionID]*group
-	found map[tracer.Identity]string // what an earlier daemon made
+	of      map[tracer.SessionID]*group
+	found   map[tracer.Identity]string // what an earlier daemon made
+	outside map[tracer.Identity]stray
+	inside  map[spot]bool // of up to maxKnown
+	looked  uint64        // boottime at which the last look began
 
 	sweeping sync.Mutex // held while groups are removed
 	mu       sync.Mutex
@@ -44,6 +47,8 @@ type group struct {
 	account        *api.Account // as last read, nil: not yet
 	peak           uint64       // the most memory that was in use when it was read
 	moved          bool         // its root ran before it was in it
+	watched        uint64       // since when its moves are reported, boottime
+	ooms           []*ooms      // of the mount, and of each group down to its own
 	reading, final bool         // the last account is being read, and is there
 }
 
@@ -57,7 +62,8 @@ type Options struct {
 func NewGroups(o Options) *Groups {
 	g := &Groups{o: o.Ground, ready: make(chan struct{}), wake: make(chan struct{}, 1),
 		of:    make(map[tracer.SessionID]*group),
-		found: make(map[tracer.Identity]string), over: make(map[string]bool)}
+		found: make(map[tracer.Identity]string), over: make(map[string]bool),
+		outside: make(map[tracer.Identity]stray), inside: make(map[spot]bool)}
 	if g.none = errors.New("this daemon makes no cgroups"); o.Choose != nil {
 		g.maker, g.mount, g.none = o.Choose()
 	}
@@ -77,6 +83,11 @@ func (g *Groups) Hooks() *registry.Hooks {
 	return &registry.Hooks{
 		Opened: g.opened, Sampled: g.sampled, Describe: g.describe,
 		Concluding: g.concluding, Closed: g.closed, Forgotten: g.forgotten,
+		Moved: g.moved, Forked: g.forked, Exited: g.exited,
+		Walking: func(registry.View) registry.Want {
+			g.looked = g.o.Clock.Boottime()
+			return registry.WantNone
+		},
 	}
 }
 
@@ -125,6 +136,10 @@ func (g *Groups) Bind(id tracer.SessionID, path string, l *api.Limits, moved boo
 	x := &group{id: id, path: path, moved: moved}
 	if path != "" {
 		x.limits = limitsOf(g.mount, path)
+		if err := g.watch(x); err != nil {
+			g.o.Log.Warn().Err(err).Str(system.KeySession, id.String()).
+				Msg("who leaves the cgroup is found by looks only")
+		}
 	}
 	x.limits.Unset = l.Unset
 	g.of[id] = x
@@ -256,22 +271,24 @@ func (g *Groups) opened(_ registry.View, s *registry.Session) {
 }
 
 // sampled reads the accounts once a look.
-func (g *Groups) sampled(v registry.View, _ *registry.Look) (after func()) {
-	due := make(map[*group][]int) // with the members
-	for id, x := range g.of {
+func (g *Groups) sampled(v registry.View, l *registry.Look) (after func()) {
+	var due []*group
+	for _, x := range g.of {
 		if x.path != "" && !x.final && !x.reading {
-			due[x] = family(v, id)
+			due = append(due, x)
 		}
 	}
 	if len(due) == 0 {
 		return nil
 	}
+	untold := g.compare(v, l)
 	return func() {
-		for x, all := range due {
-			r := g.read(x.path, all)
+		g.tell(untold)
+		for _, x := range due {
+			a, current := accountOf(g.mount, x.path)
 			g.o.Registry.Do(func(t registry.Tx) {
 				if !x.final {
-					x.take(r)
+					x.take(a, current)
 					t.Changed(x.id)
 				}
 			})
@@ -294,6 +311,7 @@ func (g *Groups) documents(v registry.View, s *registry.Session) (l *api.Limits,
 	}
 	if x.limits.Any() || x.limits.Unset != nil {
 		l = new(x.limits)
+		l.Unlimited = g.unlimited(v, x)
 	}
 	if x.account != nil {
 		a = new(*x.account)
@@ -314,9 +332,9 @@ func (g *Groups) concluding(v registry.View, s *registry.Session, report *api.Re
 	case !x.reading:
 		x.reading = true
 		go g.o.Registry.Guard(func() {
-			r := g.read(x.path, nil)
+			a, current := accountOf(g.mount, x.path)
 			g.o.Registry.Do(func(t registry.Tx) {
-				x.take(r)
+				x.take(a, current)
 				x.final = true
 				t.Conclude(x.id)
 			})

@@ -85,8 +85,8 @@ func TestAccountOf(t *testing.T) {
 	require.Equal(t, a, api.Account{CPUSeconds: 31.5, MemoryPeakBytes: 4096, ReadBytes: 15, WrittenBytes: 6, TasksPeak: 9, OOMKills: 2})
 	require.Equal(t, current, uint64(1024))
 	var x group // before Linux 5.19
-	x.take(reading{current: 7})
-	x.take(reading{current: 5})
+	x.take(api.Account{}, 7)
+	x.take(api.Account{}, 5)
 	if x.account.MemoryPeakBytes != 7 || !x.account.Sampled {
 		t.Errorf("%+v", x.account)
 	}

@@ -23,6 +23,7 @@ var EventNames = [...]api.EventType{
 	tracer.EventStop:     api.EventStop,
 	tracer.EventContinue: api.EventContinue,
 	tracer.EventCrossing: api.EventCrossing,
+	tracer.EventMoved:    api.EventMoved,
 }
 
 // Event converts an event and its number. It needs no graph, so that any goroutine may
@@ -50,6 +51,8 @@ func Event(c Clock, seq uint64, e *tracer.Event, r Reader) api.Event {
 		ev.Sent = Sender(c, e.Signal)
 	case tracer.EventCrossing:
 		ev.Crossing = crossing(e.Crossing)
+	case tracer.EventMoved:
+		ev.Moved = moved(e.Moved)
 	case tracer.EventListen, tracer.EventUnlisten:
 		ev.Port = listened(e.Address)
 	case tracer.EventMark:

@@ -34,6 +34,8 @@ func TestEvent(t *testing.T) {
 		{Type: tracer.EventStop, Signal: &lineage.Signal{Number: 40, Sender: lineage.ByKernel, Time: 40}},
 		{Type: tracer.EventContinue, Signal: &lineage.Signal{Number: 18, Sender: lineage.ByKernel}},
 		{Type: tracer.EventCrossing, Looks: sh, Crossing: &tracer.Crossing{Signal: 15, Refused: true, To: id(102), Session: session, UID: 5, Comm: "db"}},
+		{Type: tracer.EventMoved, Looks: sh, Moved: &tracer.Moved{Cgroup: 7, Path: "/a", Outside: true, By: id(102), Session: session, UID: 5, Comm: "db"}},
+		{Type: tracer.EventExit, ExitStatus: 9, Signal: &lineage.Signal{Number: 9, Sender: lineage.ByOOM, OOM: &lineage.OOM{Of: "session", Session: session, Name: "web", Limit: 8, Peak: 7, Had: 6}}},
 		{Type: tracer.EventReparent, Looks: five, From: id(100), Parent: id(1), After: whole, Claim: &lineage.Claim{Calls: []*lineage.Call{call}}},
 		{Type: tracer.EventReaped, Looks: five, After: dead, ExitStatus: 3 << 8},
 		{Type: tracer.EventSession, State: tracer.StateEnding, Cause: tracer.CauseIdle},

@@ -155,7 +155,7 @@ func (e Encoder) Death(s *Session, lost bool) *api.Death {
 		return nil
 	}
 	d := &api.Death{Process: e.dead(&root)}
-	if d.ExitCode == nil || *d.ExitCode == 0 {
+	if d.ExitCode == nil {
 		return d
 	}
 	sig := *d.ExitCode - 128
@@ -163,13 +163,13 @@ func (e Encoder) Death(s *Session, lost bool) *api.Death {
 		if sig > 0 && sig <= 64 {
 			return int(of) == sig
 		}
-		return from != nil && (from.Sender == lineage.ByOOM ||
+		return from != nil && (from.Sender == lineage.ByOOM || *d.ExitCode != 0 &&
 			from.Sender.ByAnother() && !slices.Contains(s.Family, from.Session))
 	}, s.Family...)
 	if found {
 		d.After = new(e.dead(&after))
 	}
-	d.Whole = !lost && known >= int(s.Info.Forks)+1+s.Joined
+	d.Whole = *d.ExitCode != 0 && !lost && known >= int(s.Info.Forks)+1+s.Joined
 	return d
 }
 

@@ -45,7 +45,8 @@ func TestDeath(t *testing.T) {
 		at     uint64
 		after  int
 	}{
-		{0, lineage.ByOOM, 0, 2000, 0},
+		{0, lineage.ByOOM, 0, 2000, 102},
+		{0, lineage.ByCgroupKill, 0, 2000, 0},
 		{9, lineage.ByOOM, 0, 2000, 0},
 		{1 << 8, lineage.ByOOM, 0, 2000, 102},
 		{1 << 8, lineage.ByCgroupKill, 0, 2000, 102},

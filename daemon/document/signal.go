@@ -16,6 +16,10 @@ func Sender(c Clock, s *lineage.Signal) *api.Sender {
 	}
 	doc := &api.Sender{Signal: signalName(s.Number), Kind: s.Sender.String(),
 		Time: c.Wall(s.Time), Handled: s.Handled, Raised: s.Raised, Passed: s.Passed}
+	if o := s.OOM; o != nil {
+		doc.OOM = &api.OOM{Of: o.Of, Session: word(o.Session), Name: o.Name,
+			LimitBytes: o.Limit, PeakBytes: o.Peak, RSSBytes: o.Had}
+	}
 	if s.Sender.ByAnother() {
 		doc.Process = &api.Process{Ref: Ref(s.By), Comm: s.Comm, UID: new(int(s.UID)),
 			Session: word(s.Session)}
@@ -30,6 +34,18 @@ func crossing(x *tracer.Crossing) *api.Crossing {
 	}
 	to := &api.Process{Ref: Ref(x.To), Comm: x.Comm, UID: new(int(x.UID)), Session: word(x.Session)}
 	return &api.Crossing{Signal: signalName(x.Signal), To: to, Refused: x.Refused}
+}
+
+// moved is a move to another cgroup; nil stays nil.
+func moved(m *tracer.Moved) *api.Moved {
+	if m == nil {
+		return nil
+	}
+	doc := &api.Moved{Cgroup: m.Path, Outside: m.Outside}
+	if m.By.PID != 0 {
+		doc.By = &api.Process{Ref: Ref(m.By), Comm: m.Comm, UID: new(int(m.UID)), Session: word(m.Session)}
+	}
+	return doc
 }
 
 // Killer is who sent the signal that a process died of, or that it handled before it exited. The

@@ -118,7 +118,8 @@ func (w *wire) records(all []Record) {
 			w.identity(id)
 		}
 		signalled, crossed, replaced, called := r.Signal != nil, r.Crossing != nil, r.Was != nil, r.Call != nil
-		w.bits(&r.Met, &r.StatusKnown, &signalled, &crossed, &replaced, &called) // what most events have not takes no room
+		moved := r.Moved != nil // what most events have not takes no room
+		w.bits(&r.Met, &r.StatusKnown, &signalled, &crossed, &replaced, &called, &moved)
 		comm := bytes.TrimRight(r.Comm[:], "\x00")
 		text(w, &comm)
 		copy(r.Comm[:len(r.Comm)-1], comm)
@@ -140,6 +141,9 @@ func (w *wire) records(all []Record) {
 		}
 		if crossed {
 			w.crossing(made(w, &r.Crossing))
+		}
+		if moved {
+			object(w, &r.Moved)
 		}
 		if w.bad || r.Seq < seq {
 			w.fail()
@@ -248,6 +252,17 @@ func text[T ~string | ~[]byte](w *wire, x *T) {
 	}
 }
 
+// object is what few events have, as JSON.
+func object[T any](w *wire, x **T) {
+	var b []byte
+	if !w.reading {
+		b, _ = json.Marshal(*x) // plain structs
+	}
+	if text(w, &b); w.reading && json.Unmarshal(b, x) != nil {
+		w.fail()
+	}
+}
+
 // made is what x points to; if it is to be read, it is made first.
 func made[T any](w *wire, x **T) *T {
 	if w.reading {
@@ -259,12 +274,16 @@ func made[T any](w *wire, x **T) *T {
 func (w *wire) signal(s *lineage.Signal) {
 	octet(w, &s.Number)
 	octet(w, &s.Sender)
-	w.bits(&s.Handled, &s.Raised, &s.Passed)
+	oom := s.OOM != nil
+	w.bits(&s.Handled, &s.Raised, &s.Passed, &oom)
 	number(w, &s.Time)
 	w.identity(&s.By)
 	number(w, &s.Session)
 	number(w, &s.UID)
 	text(w, &s.Comm)
+	if oom {
+		object(w, &s.OOM)
+	}
 }
 
 func (w *wire) crossing(c *tracer.Crossing) {

@@ -154,6 +154,15 @@ func TestCodec(t *testing.T) {
 					Session: tracer.SessionID(r.Uint64()), UID: r.Uint32(), Comm: string(text()), Handled: r.IntN(2) == 0, Raised: r.IntN(2) == 0, Passed: r.IntN(2) == 0,
 				}
 			}
+			if x.Signal != nil && r.IntN(2) == 0 {
+				x.Signal.OOM = &lineage.OOM{Of: "session", Session: tracer.SessionID(r.Uint32()), Name: "w\x1b", Limit: r.Uint64(), Peak: r.Uint64(), Had: r.Uint64()}
+			}
+			if r.IntN(2) == 0 {
+				x.Moved = &tracer.Moved{
+					Cgroup: r.Uint64(), Path: "/a\x1b", Outside: r.IntN(2) == 0, By: tracer.Identity{PID: r.Uint32(), Start: r.Uint64()},
+					Session: tracer.SessionID(r.Uint32()), UID: r.Uint32(), Comm: "x",
+				}
+			}
 			if r.IntN(2) == 0 {
 				x.Crossing = &tracer.Crossing{
 					Signal: uint8(r.Uint32()), Refused: r.IntN(2) == 0, To: tracer.Identity{PID: r.Uint32(), Start: r.Uint64()},

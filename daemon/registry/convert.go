@@ -30,6 +30,7 @@ var types = [...]lineage.EventType{
 	tracer.EventStop:     lineage.Stop,
 	tracer.EventContinue: lineage.Continue,
 	tracer.EventCrossing: 0, // the receiver may be in no session
+	tracer.EventMoved:    0, // a look tells the graph
 }
 
 // seenOf is one process of a snapshot.

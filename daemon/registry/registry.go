@@ -61,6 +61,7 @@ type Kernel interface {
 	SetClients(all map[tracer.Identity]tracer.SessionID) error
 	SetGuard(g tracer.Guarding)
 	SetCall(id tracer.Identity, call uint32, agent bool) error
+	WatchMoves(id tracer.SessionID) error
 	Enter(id tracer.SessionID, p, creator tracer.Identity, source tracer.Source) error
 	Raise(from, id tracer.SessionID, p, creator tracer.Identity, source tracer.Source) error
 	Runs(p tracer.Identity, path string) (tracer.Running, error)
@@ -217,6 +218,10 @@ func (r *Registry) apply(batch []tracer.Event) {
 		case tracer.EventExit:
 			if s != nil {
 				r.died(s, ev)
+			}
+		case tracer.EventMoved:
+			if s != nil {
+				r.view().notifyEvent(s, ev, func(h *Hooks) eventHook { return h.Moved })
 			}
 		case tracer.EventListen, tracer.EventUnlisten:
 			r.view().notifyEvent(s, ev, func(h *Hooks) eventHook { return h.Listened })

@@ -259,6 +259,11 @@ func (k *Kernel) SetGuard(g tracer.Guarding) {
 	k.asked.Guarding = g
 }
 
+// WatchMoves implements that of the tracer: this kernel has no cgroups.
+func (k *Kernel) WatchMoves(id tracer.SessionID) error {
+	return k.on("WatchMoves", id, func(*tracer.SessionInfo) error { return nil })
+}
+
 // SetCall implements that of the tracer.
 func (k *Kernel) SetCall(id tracer.Identity, call uint32, agent bool) error {
 	return k.call("SetCall", func() error {

@@ -193,7 +193,7 @@ func TestDied(t *testing.T) {
 		{sender("process", "k3x9q2"), fmt.Sprintf(died+"from %d x, a member of this session\n", st.PID)},
 		{sender("process", ""), fmt.Sprintf(died+"from %d x%s%d ", st.PID, outside, st.Parent)},
 		{gone, died + "from 1073741824 x; it is in no session\n"},
-		{&api.Sender{Signal: "SIGINT", Kind: "oom"}, died + "by the OOM killer\n"},
+		{&api.Sender{Signal: "SIGKILL", Kind: "oom"}, "lineage: sh (9) was killed by the OOM killer\n"},
 		{&api.Sender{Signal: "SIGINT", Kind: "kernel"}, ""},
 		{nil, died[:len(died)-1] + "; the sender is not known\n"},
 	} {

@@ -72,6 +72,7 @@ var (
 	enforcer = suite{dir: "enforcer", timeout: 10 * time.Minute}
 	// The daemon's other tests use a kernel made of Go.
 	daemon    = suite{dir: "daemon", only: "^TestReal", timeout: 30 * time.Minute}
+	cgroups   = suite{dir: "daemon/cgroup", part: "cgroups", only: "^TestReal", timeout: 10 * time.Minute, needs: []string{"head"}}
 	holdings  = suite{dir: "daemon/holdings", only: "^TestReal", timeout: 20 * time.Minute}
 	selfcheck = suite{dir: "daemon/status", part: "selfcheck", only: "Real$", timeout: 20 * time.Minute}
 	// What an end means while the daemon is dead; an agent that its own tool calls kill; and limits of the kernel.
@@ -100,7 +101,7 @@ func (s suite) bothSides() suite {
 }
 
 // everything is what a kernel must pass in its usual configuration.
-var everything = []suite{verifier, basics, tracer, enforcer, daemon, holdings, selfcheck, e2e, escapes, limited, containers}
+var everything = []suite{verifier, basics, tracer, enforcer, daemon, cgroups, holdings, selfcheck, e2e, escapes, limited, containers}
 
 const (
 	withoutBPF      = "lsm=landlock,lockdown,yama,integrity,apparmor"
@@ -122,7 +123,7 @@ var cells = []cell{
 	{name: "6.18", series: "6.18", suites: everything,
 		why: "a long-term kernel with everything, its tracepoints not preemptible"},
 	{name: "7", series: "7",
-		suites: []suite{verifier, basics, tracer.bothSides(), enforcer, daemon, holdings, selfcheck, e2e, escapes, limited, containers},
+		suites: []suite{verifier, basics, tracer.bothSides(), enforcer, daemon, cgroups, holdings, selfcheck, e2e, escapes, limited, containers},
 		why:    "the newest of Debian's backports; tracepoints are preemptible"},
 	{name: "6.18-rt", series: "6.18-rt", suites: []suite{verifier, basics, tracer, e2e}, cpus: 2,
 		why: "PREEMPT_RT, which takes no signal in the exit hook: the only level 3 that Debian has"},

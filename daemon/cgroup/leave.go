@@ -1,0 +1,162 @@
+//go:build linux
+
+package cgroup
+
+import (
+	"io/fs"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/lineage"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+type (
+	// stray is a member outside of the innermost group around it.
+	stray struct {
+		session    tracer.SessionID
+		cgroup, at uint64 // where it is, and since when that is known, boottime
+	}
+	spot struct {
+		group  string
+		cgroup uint64
+	}
+)
+
+// maxKnown bounds the directories of a group that are searched for a cgroup, and the answers that are remembered.
+const maxKnown = 1024
+
+// watch has moves out of a group reported, and counts from now on when it has no memory left.
+func (g *Groups) watch(x *group) error {
+	x.watched = g.o.Clock.Boottime()
+	for dir := range upTo(x.path) {
+		x.ooms = append(x.ooms, &ooms{group: dir, n: ranOut(g.mount, dir), at: x.watched})
+	}
+	return g.o.Kernel.WatchMoves(x.id)
+}
+
+// unlimited is how many members, nested sessions included, are outside of a group.
+func (g *Groups) unlimited(v registry.View, x *group) (n int) {
+	for _, p := range g.outside {
+		if v.Within(p.session, x.id) && !g.holds(x.path, p.cgroup) {
+			n++
+		}
+	}
+	return n
+}
+
+// around is the innermost group around a member of a session; "": none.
+func (g *Groups) around(v registry.View, id tracer.SessionID) string {
+	for id := range v.Chain(id) {
+		if x := g.of[id]; x != nil && x.path != "" {
+			return x.path
+		}
+	}
+	return ""
+}
+
+// holds reports whether a cgroup is the group, or below it; all are if there is no group. One that is gone, and has
+// not been asked for, is not. Ids are not used again.
+func (g *Groups) holds(group string, cgroup uint64) (is bool) {
+	at, n := spot{group, cgroup}, 0
+	if is, known := g.inside[at]; known || group == "" {
+		return is || !known
+	}
+	_ = filepath.WalkDir(filepath.Join(g.mount, group), func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			is = inode(path) == cgroup
+			n++
+		}
+		if is || n == maxKnown {
+			return fs.SkipAll
+		}
+		return nil
+	})
+	if len(g.inside) >= maxKnown {
+		clear(g.inside)
+	}
+	g.inside[at] = is
+	return is
+}
+
+// inode is that of a file, which is a cgroup's id; 0: there is none.
+func inode(path string) uint64 {
+	var st unix.Stat_t
+	_ = unix.Stat(path, &st) // then it is 0
+	return st.Ino
+}
+
+// place notes where a member is, and reports whether that is outside.
+func (g *Groups) place(v registry.View, id tracer.SessionID, p tracer.Identity, cgroup uint64) (out bool) {
+	delete(g.outside, p)
+	if out = !g.holds(g.around(v, id), cgroup); out {
+		g.outside[p] = stray{id, cgroup, g.o.Clock.Boottime()}
+	}
+	for id := range v.Chain(id) {
+		v.Changed(id)
+	}
+	return out
+}
+
+// forked: a child of a member that is outside is there, too.
+func (g *Groups) forked(v registry.View, s *registry.Session, ev *tracer.Event) {
+	if _, out := g.outside[ev.Creator]; out {
+		g.place(v, s.ID(), ev.Process, ev.Cgroup)
+	}
+}
+
+// moved completes what an event says.
+func (g *Groups) moved(v registry.View, s *registry.Session, ev *tracer.Event) {
+	m := *ev.Moved
+	if m.Path == "" {
+		m.Path = g.path(ev.Process.PID, m.Cgroup)
+	}
+	m.Outside = g.place(v, s.ID(), ev.Process, m.Cgroup)
+	ev.Moved = &m
+}
+
+// path is that of a cgroup, if the process with that PID is in it.
+func (g *Groups) path(pid uint32, cgroup uint64) string {
+	path := g.o.Proc.Cgroup(pid)
+	if path == "" || inode(filepath.Join(g.mount, path)) != cgroup {
+		return ""
+	}
+	return path
+}
+
+// compare takes the members' cgroups from a look. It returns the moves of which no event has told.
+func (g *Groups) compare(v registry.View, l *registry.Look) (untold []tracer.Event) {
+	for i := range l.Seen {
+		p := &l.Seen[i]
+		x, known := g.outside[p.ID]
+		if known && x.at < g.looked {
+			g.place(v, p.Session, p.ID, p.Cgroup)
+		} else if !known && !p.Dead && !g.holds(g.around(v, p.Session), p.Cgroup) {
+			untold = append(untold, tracer.Event{Type: tracer.EventMoved, Process: p.ID, Session: p.Session,
+				Moved: &tracer.Moved{Cgroup: p.Cgroup}})
+		}
+	}
+	for p := range g.outside {
+		if n, _ := v.Graph().Node(p); n.State != lineage.Live {
+			delete(g.outside, p)
+		}
+	}
+	return untold
+}
+
+// tell reports such moves, without who did it. Who is not there any more was told of meanwhile.
+func (g *Groups) tell(untold []tracer.Event) {
+	for _, ev := range untold {
+		if g.path(ev.Process.PID, ev.Moved.Cgroup) == "" {
+			continue
+		}
+		g.o.Registry.Do(func(t registry.Tx) {
+			if _, told := g.outside[ev.Process]; !told {
+				ev.Time = g.o.Clock.Boottime()
+				t.Apply([]tracer.Event{ev})
+			}
+		})
+	}
+}

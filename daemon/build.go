@@ -84,7 +84,7 @@ func (h Host) build(p parts, o Options) *Service {
 	)
 	claims := attribution.NewMarks(ground, r.Policy)
 	does := acts.New(acts.Options{
-		Ground: ground, Find: find, Access: s.Access, Enforcer: e, Holdings: held,
+		Ground: ground, Find: find, Access: s.Access, Enforcer: e, Holdings: held, Freeze: groups.Freeze,
 	})
 	keeper := &rules.Keeper{Ground: ground, Find: find, Access: s.Access, Rules: r, Steward: steward}
 	orders := signed.New(signed.Options{

@@ -28,6 +28,7 @@ type Options struct {
 	Access   *access.Access
 	Enforcer *enforcer.Enforcer
 	Holdings *holdings.Holdings
+	Freeze   func(id tracer.SessionID, frozen bool) error // what is in its cgroup, if it has one
 }
 
 // Acts carries out acts. Its methods may be called from any goroutine.

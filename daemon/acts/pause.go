@@ -38,13 +38,19 @@ func (a *Acts) Pause(ctx context.Context, word string, c access.Caller, verb acc
 		return nil, api.Errorf(api.CodeChanged, "%v %v: it is not paused; nothing was sent", verb, id)
 	}
 	var left []enforcer.Leftover
+	var warning error
 	if verb == access.Resume {
-		err = a.o.Enforcer.Resume(id)
+		if err = a.o.Freeze(id, false); err == nil {
+			err = a.o.Enforcer.Resume(id)
+		}
 	} else if err = Guarded(a.o.Enforcer, id, c.ID); err != nil {
 		a.o.Access.Refused(c, verb, id.String(), err.Error())
 		return nil, err
 	} else {
 		left, err = a.o.Enforcer.Pause(ctx, id)
+		if err == nil {
+			warning = a.o.Freeze(id, true)
+		}
 	}
 	switch {
 	case errors.Is(err, tracer.ErrBusy):
@@ -58,7 +64,11 @@ func (a *Acts) Pause(ctx context.Context, word string, c access.Caller, verb acc
 		Str(system.KeySession, id.String()).Int(system.KeyLeft, len(left)).
 		EmbedObject(c).Msg("session paused or resumed")
 	a.o.Access.Done(c, verb, "", id.String(), api.Ref{})
-	return a.paused(id, c, verb, left)
+	d, err := a.paused(id, c, verb, left)
+	if err == nil && warning != nil {
+		d.Warnings = append(d.Warnings, warning.Error())
+	}
+	return d, err
 }
 
 // paused is the session as the kernel has it now.

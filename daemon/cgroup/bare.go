@@ -34,8 +34,10 @@ func New(mount string) Maker { return &bare{mount, "/proc", func() {}} }
 // members is the leaf.
 const members = "members"
 
-// period is that of cpu.max.
-const period = 100 * time.Millisecond
+const (
+	swapMax = "memory.swap.max"
+	period  = 100 * time.Millisecond // of cpu.max
+)
 
 // knobs are the limits, by the file that has each.
 var knobs = []struct {
@@ -45,6 +47,13 @@ var knobs = []struct {
 }{
 	{"memory", "memory.max", func(l *api.Limits) string { return positive(l.MemoryBytes) },
 		func(l *api.Limits) { l.MemoryBytes = 0 }},
+	// A host with swap would swap first. Without swap there may be no such file.
+	{"memory", swapMax, func(l *api.Limits) string {
+		if l.MemoryBytes <= 0 {
+			return ""
+		}
+		return "0"
+	}, func(*api.Limits) {}},
 	{"memory", "memory.high", func(l *api.Limits) string { return positive(l.MemoryHighBytes) },
 		func(l *api.Limits) { l.MemoryHighBytes = 0 }},
 	{"cpu", "cpu.max", quota, func(l *api.Limits) { l.CPUs = 0 }},
@@ -242,7 +251,7 @@ func (b *bare) Set(group string, l *api.Limits) error {
 		err := b.write(group, k.file, cmp.Or(text, "max"))
 		missing := errors.Is(err, fs.ErrNotExist)
 		switch {
-		case err == nil || missing && text == "":
+		case err == nil || missing && (text == "" || k.file == swapMax):
 		case missing && l.IfPossible:
 			unset(l, k.clear, fmt.Errorf("this kernel has no %s", k.file))
 		case missing:
@@ -252,6 +261,11 @@ func (b *bare) Set(group string, l *api.Limits) error {
 		}
 	}
 	return nil
+}
+
+// Freeze needs no controller (Linux 5.2).
+func (b *bare) Freeze(group string, frozen bool) error {
+	return b.write(group, "cgroup.freeze", map[bool]string{false: "0", true: "1"}[frozen])
 }
 
 // Remove removes the directories. Nothing that has processes goes.

@@ -111,6 +111,23 @@ func TestBareRefuses(t *testing.T) {
 	}
 }
 
+// TestSwap: who has a limit of memory does not swap, and needs no swap for that.
+func TestSwap(t *testing.T) {
+	b := New(t.TempDir()).(*bare)
+	write := func(file string) { require.NoError(t, os.WriteFile(filepath.Join(b.mount, file), nil, 0o644)) }
+	for _, k := range knobs {
+		if k.file != swapMax {
+			write(k.file)
+		}
+	}
+	require.NoError(t, b.Set("/", &api.Limits{MemoryBytes: 1 << 30}))
+	write(swapMax)
+	for memory, want := range map[int64]string{1 << 30: "0", 0: "max"} {
+		require.NoError(t, b.Set("/", &api.Limits{MemoryBytes: memory, Tasks: 1}))
+		require.Equal(t, value(b.mount, "/", swapMax), want)
+	}
+}
+
 // TestMountOf: of several mounts the one where hosts have it is meant; a part of the hierarchy is none.
 func TestMountOf(t *testing.T) {
 	const part, odd, unified = "9 1 0:30 /a /x rw - cgroup2 cgroup2 rw\n", "9 1 0:30 / /odd rw - cgroup2 c rw\n", "9 1 0:30 / /sys/fs/cgroup/unified rw shared:1 - cgroup2 c rw\n"

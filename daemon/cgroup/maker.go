@@ -17,6 +17,8 @@ type Maker interface {
 	Move(group string, pids ...int) error
 	// Set changes the limits.
 	Set(group string, l *api.Limits) error
+	// Freeze stops what is in the group, nested ones included, or lets it run again. No SIGCONT does that.
+	Freeze(group string, frozen bool) error
 	// Remove removes both cgroups. It fails while a process is in them.
 	Remove(group string) error
 }

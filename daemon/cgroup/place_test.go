@@ -95,10 +95,10 @@ func TestLimits(t *testing.T) {
 		tasks  uint64
 		want   []uint64
 	}{
-		{api.Limits{}, none, []uint64{none, none, none, none}},
-		{api.Limits{MemoryBytes: 1, MemoryHighBytes: 2, CPUs: 2.5, Tasks: 500}, none, []uint64{1, 2, 2500000, 500}},
-		{api.Limits{Tasks: 500}, 100, []uint64{none, none, none, 100}},
-		{api.Limits{}, 100, []uint64{none, none, none, 100}},
+		{api.Limits{}, none, []uint64{none, none, none, none, none}},
+		{api.Limits{MemoryBytes: 1, MemoryHighBytes: 2, CPUs: 2.5, Tasks: 500}, none, []uint64{1, 2, 2500000, 500, 0}},
+		{api.Limits{Tasks: 500}, 100, []uint64{none, none, none, 100, none}},
+		{api.Limits{}, 100, []uint64{none, none, none, 100, none}},
 	} {
 		for i, p := range limits(&test.limits, test.tasks) {
 			require.Equal(t, p.Value.Value().(uint64), test.want[i])

@@ -114,10 +114,14 @@ func limits(l *api.Limits, tasks uint64) []dbus.Property {
 		}
 		return uint64(n)
 	}
+	swap := or(0)
+	if l.MemoryBytes > 0 {
+		swap = 0
+	}
 	return []dbus.Property{
 		property("MemoryMax", or(l.MemoryBytes)), property("MemoryHigh", or(l.MemoryHighBytes)),
 		property("CPUQuotaPerSecUSec", or(int64(l.CPUs*1e6))),
-		property("TasksMax", min(or(int64(l.Tasks)), tasks)),
+		property("TasksMax", min(or(int64(l.Tasks)), tasks)), property("MemorySwapMax", swap),
 	}
 }
 
@@ -261,7 +265,7 @@ func enter(ctx context.Context, c *dbus.Conn, stem string, tasks uint64, partOf 
 func (s *systemd) inForce(group string, l *api.Limits) error {
 	for _, k := range knobs {
 		now := value(s.mount, group, k.file)
-		if k.of(l) != "" && (now == "" || strings.HasPrefix(now, "max")) {
+		if k.of(l) != "" && (now == "" && k.file != swapMax || strings.HasPrefix(now, "max")) {
 			return fmt.Errorf("%s has not got the limit: its %s is %q", filepath.Base(group), k.file, now)
 		}
 	}
@@ -337,6 +341,17 @@ func (s *systemd) Set(group string, l *api.Limits) error {
 			return err
 		}
 		return s.inForce(group, l)
+	})
+}
+
+// Freeze stops what is in the slice, nested sessions too, or lets it run again (systemd 246).
+func (s *systemd) Freeze(group string, frozen bool) error {
+	_, slice, _ := units(group)
+	return s.ask(func(ctx context.Context, c *dbus.Conn) error {
+		if frozen {
+			return c.FreezeUnit(ctx, slice)
+		}
+		return c.ThawUnit(ctx, slice)
 	})
 }
 

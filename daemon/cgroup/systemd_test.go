@@ -84,7 +84,7 @@ func TestSystemd(t *testing.T) {
 		require.Equal(t, group, path+"/"+stem+".slice")
 		require.Equal(t, s.proc.Cgroup(root.PID), leaf)
 		for file, want := range map[string]string{
-			"memory.max": "67108864", "memory.high": "62914560", "cpu.max": "50000 100000", "pids.max": "50", "memory.oom.group": "0",
+			"memory.max": "67108864", "memory.swap.max": "0", "memory.high": "62914560", "cpu.max": "50000 100000", "pids.max": "50", "memory.oom.group": "0",
 		} {
 			require.Equal(t, value(s.mount, group, file), want)
 		}
@@ -101,8 +101,13 @@ func TestSystemd(t *testing.T) {
 		require.NoError(t, exec.Command("systemctl", "daemon-reload").Run())
 		require.Equal(t, value(s.mount, group, "memory.max"), "100663296")
 
+		for want, frozen := range []bool{false, true} {
+			require.NoError(t, s.Freeze(group, frozen))
+			require.Contains(t, value(s.mount, group, "cgroup.events"), fmt.Sprint("frozen ", want))
+		}
+
 		end()
-		kill(t, s, group, root)
+		kill(t, s, group, root) // frozen as they are
 		require.Eventually(t, "the scope goes", func() bool { return value(s.mount, leaf, "cgroup.events") == "" })
 		if value(s.mount, group, "memory.peak") == "" {
 			t.Errorf("the account of %s is gone before it was read", group)

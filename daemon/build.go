@@ -68,7 +68,7 @@ func (h Host) build(p parts, o Options) *Service {
 	archive := history.NewArchive(s.Recorder, s.Access)
 	find := lookup.New(lookup.Options{Ground: ground, Access: s.Access, Containers: containers})
 	lines := stream.Lines{
-		Ground: ground, Find: find, Heartbeat: h.Limits.Heartbeat, Stopping: s.stopping, Tally: &stream.Tally{},
+		Ground: ground, Access: s.Access, Find: find, Heartbeat: h.Limits.Heartbeat, Stopping: s.stopping, Tally: &stream.Tally{},
 	}
 	started := time.Now().UTC()
 	s.status = status.New(status.Options{

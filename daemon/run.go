@@ -41,7 +41,10 @@ func (s *Service) begin() error {
 }
 
 func (s *Service) Count() (n int) {
-	n, _ = registry.Ask(s.Registry, registry.View.Live) // none when it stops
+	n, err := registry.Ask(s.Registry, registry.View.Live)
+	if err != nil {
+		return 0
+	}
 	return n
 }
 

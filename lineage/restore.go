@@ -45,7 +45,7 @@ func (g *Graph) Restore(n *Node) {
 	}
 	for i := range n.Commands {
 		c := &n.Commands[i]
-		if i == 0 && c.Time == n.ID.Start && g.inherits(n.ID) {
+		if m := g.index.find(n.ID); i == 0 && c.Time == n.ID.Start && m != nil && m.inherited != nil {
 			continue // its creator is known and gives the same command
 		}
 		ran := Event{
@@ -75,9 +75,4 @@ func (g *Graph) Restore(n *Node) {
 	if m := g.index.find(n.ID); m != nil {
 		m.Comm = n.Comm // it may have changed without an exec
 	}
-}
-
-func (g *Graph) inherits(id ID) bool {
-	n := g.index.find(id)
-	return n != nil && n.inherited != nil
 }

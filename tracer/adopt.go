@@ -14,22 +14,12 @@ import (
 // finds all of them, except those that were reparented.
 const maxPasses = 64
 
-// Enter makes an outsider a member on the evidence of source; creator is the process
-// that asked for it, if known. Its descendants are entered by Adopt. [ErrNotFound]: the
-// process or the session is gone. [ErrProtected]: the process is protected, or already
-// in a session. [ErrBusy]: the session is over or condemned, and would kill the process.
-func (t *Tracer) Enter(id SessionID, p, creator Identity, source Source) error {
-	return t.enter(0, id, p, creator, source)
-}
-
-// Raise moves a member of from, which may be its root, into a session on better
-// evidence; the session may be from itself. Its descendants stay where they are.
-// [ErrNotFound] and [ErrBusy] as for Enter. [ErrProtected]: it is not in from.
-func (t *Tracer) Raise(from, id SessionID, p, creator Identity, source Source) error {
-	return t.enter(from, id, p, creator, source)
-}
-
-func (t *Tracer) enter(from, id SessionID, p, creator Identity, source Source) error {
+// Enter makes an outsider a member on the evidence of source, or with from a member of that session,
+// which may be its root, and the same session; creator is the process that asked for it, if known.
+// Its descendants stay where they are: Adopt enters those of an outsider. [ErrNotFound]: the process
+// or the session is gone. [ErrProtected]: the process is protected, or not in from. [ErrBusy]: the
+// session is over or condemned, and would kill the process.
+func (t *Tracer) Enter(from, id SessionID, p, creator Identity, source Source) error {
 	args := bpf.LineageVerbArgs{
 		Session: uint64(id), From: uint64(from), Root: wireIdentity(p), Owner: wireIdentity(creator),
 		Evidence: uint32(EvidenceAdopted) | uint32(source)<<8,

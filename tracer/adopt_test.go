@@ -97,9 +97,9 @@ func testEnter(t *testing.T, tr *tracer.Tracer) {
 	child := parse(t, outsider.line())
 	who := identify(t, tr, outsider.pid())
 	asked := identify(t, tr, w.pid())
-	require.ErrorIs(t, tr.Enter(id, tracer.Identity{PID: who.PID, Start: who.Start + 1}, asked, tracer.SourceEnv), tracer.ErrNotFound, "another process by that PID")
-	require.NoError(t, tr.Enter(id, who, asked, tracer.SourceEnv))
-	require.ErrorIs(t, tr.Enter(id, who, asked, tracer.SourceEnv), tracer.ErrProtected, "entered twice")
+	require.ErrorIs(t, tr.Enter(0, id, tracer.Identity{PID: who.PID, Start: who.Start + 1}, asked, tracer.SourceEnv), tracer.ErrNotFound, "another process by that PID")
+	require.NoError(t, tr.Enter(0, id, who, asked, tracer.SourceEnv))
+	require.ErrorIs(t, tr.Enter(0, id, who, asked, tracer.SourceEnv), tracer.ErrProtected, "entered twice")
 	if n, err := tr.Adopt(id, 0); err != nil || n != 1 {
 		t.Errorf("adopted %d: %v", n, err)
 	}
@@ -135,12 +135,12 @@ func testRaise(t *testing.T, tr *tracer.Tracer) {
 	child := parse(t, outsider.line())
 	who := identify(t, tr, outsider.pid())
 	asked := identify(t, tr, w.pid())
-	require.ErrorIs(t, tr.Raise(id, id, who, asked, tracer.SourceEnv), tracer.ErrProtected, "from a session that it is not in")
-	require.NoError(t, tr.Raise(companion, companion, who, asked, tracer.SourceUnit))
+	require.ErrorIs(t, tr.Enter(id, id, who, asked, tracer.SourceEnv), tracer.ErrProtected, "from a session that it is not in")
+	require.NoError(t, tr.Enter(companion, companion, who, asked, tracer.SourceUnit))
 	if e, err := tr.Lookup(who.PID); err != nil || e.Session != companion || e.Source != tracer.SourceUnit {
 		t.Errorf("%+v, %v", e, err)
 	}
-	require.NoError(t, tr.Raise(companion, id, who, asked, tracer.SourceEnv))
+	require.NoError(t, tr.Enter(companion, id, who, asked, tracer.SourceEnv))
 	if n, err := tr.Follow(companion, id); err != nil || n != 1 {
 		t.Errorf("%d followed: %v", n, err)
 	}

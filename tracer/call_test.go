@@ -66,8 +66,8 @@ func testCallOfStranger(t *testing.T, tr *tracer.Tracer) {
 		require.NoError(t, tr.SetCall(by, 7, agent))
 		who := identify(t, tr, outsider(t, ":").pid())
 		for _, enter := range []func() error{
-			func() error { return tr.Enter(id, who, by, tracer.SourceEnv) },
-			func() error { return tr.Raise(id, id, who, tracer.Identity{}, tracer.SourceUnit) }, // on better evidence
+			func() error { return tr.Enter(0, id, who, by, tracer.SourceEnv) },
+			func() error { return tr.Enter(id, id, who, tracer.Identity{}, tracer.SourceUnit) }, // on better evidence
 		} {
 			require.NoError(t, enter())
 			e, err := tr.Lookup(who.PID)

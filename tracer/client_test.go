@@ -34,7 +34,7 @@ func testClientLeft(t *testing.T, tr *tracer.Tracer) {
 	} {
 		client := start(t, c.script)
 		its := identify(t, tr, client.pid())
-		require.NoError(t, tr.Enter(in, its, tracer.Identity{}, tracer.SourceEnv))
+		require.NoError(t, tr.Enter(0, in, its, tracer.Identity{}, tracer.SourceEnv))
 		command := start(t, "sleep 60 & read go")
 		id := create(t, tr, command, tracer.SessionSpec{KeepOnRootExit: true})
 		command.goOn()

@@ -117,7 +117,7 @@ func TestRuns(t *testing.T) {
 		check("an outsider", parse(t, outsider.line()), trusted, true)
 		id := create(t, tr, start(t, "read x"), tracer.SessionSpec{})
 		adopted := identify(t, tr, outsider.pid())
-		require.NoError(t, tr.Enter(id, adopted, tracer.Identity{}, tracer.SourceEnv))
+		require.NoError(t, tr.Enter(0, id, adopted, tracer.Identity{}, tracer.SourceEnv))
 		check("an adopted process", outsider.pid(), trusted, true)
 
 		tr.Close()

@@ -76,8 +76,8 @@ func testCondemnedTakesNone(t *testing.T, o tracer.Options) {
 // refuses offers an outsider, and a member of from, to a session.
 func refuses(t *testing.T, tr *tracer.Tracer, id, from tracer.SessionID, outsider, member tracer.Identity) {
 	t.Helper()
-	require.ErrorIs(t, tr.Enter(id, outsider, tracer.Identity{}, tracer.SourceEnv), tracer.ErrBusy, "enter")
-	require.ErrorIs(t, tr.Raise(from, id, member, tracer.Identity{}, tracer.SourceEnv), tracer.ErrBusy, "raise")
+	require.ErrorIs(t, tr.Enter(0, id, outsider, tracer.Identity{}, tracer.SourceEnv), tracer.ErrBusy, "enter")
+	require.ErrorIs(t, tr.Enter(from, id, member, tracer.Identity{}, tracer.SourceEnv), tracer.ErrBusy, "raise")
 	if e, err := tr.Lookup(member.PID); err != nil || e.Session != from {
 		t.Errorf("raised: %+v, %v", e, err)
 	}

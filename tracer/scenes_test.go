@@ -180,7 +180,7 @@ func verbs(p *troupe) {
 		a.in = t
 	}
 	late := p.fork(p.keeper)
-	if p.verb(t, "enter for", func() error { return p.tr.Enter(t.id, late.id, tracer.Identity{}, tracer.SourceEnv) }) {
+	if p.verb(t, "enter for", func() error { return p.tr.Enter(0, t.id, late.id, tracer.Identity{}, tracer.SourceEnv) }) {
 		late.in = t
 	}
 	p.fork(b)

@@ -272,10 +272,10 @@ func TestBrokeredWork(t *testing.T) {
 	for pid := range uint32(3) {
 		s.k.Add(300+pid, 1, "lngtest-work")
 	}
-	require.NoError(t, s.k.Enter(s.from, s.k.Proc(300).Identity, s.k.Proc(102).Identity, tracer.SourceEnv))
+	require.NoError(t, s.k.Enter(0, s.from, s.k.Proc(300).Identity, s.k.Proc(102).Identity, tracer.SourceEnv))
 	companion, err := s.k.Create(tracer.SessionSpec{Root: s.k.Proc(301).Identity, UID: 1000, For: s.from, Weak: true})
 	require.NoError(t, err)
-	require.NoError(t, s.k.Enter(companion, s.k.Proc(302).Identity, s.k.Proc(102).Identity, tracer.SourceUnit))
+	require.NoError(t, s.k.Enter(0, companion, s.k.Proc(302).Identity, s.k.Proc(102).Identity, tracer.SourceUnit))
 	b := s.branch(101)
 	members, err := s.of.branchMembers(b)
 	if got := pids(members); err != nil || !slices.Equal(got, []uint32{101, 102, 300}) {

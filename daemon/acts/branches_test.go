@@ -122,7 +122,7 @@ func (k *joining) SetHalt(h tracer.Halt, ends []tracer.SessionID) error {
 func TestBranchJoinedMeanwhile(t *testing.T) {
 	enter := func(w *daemontest.Daemon, from tracer.SessionID, pid uint32) {
 		w.K.Edit(pid, func(p *kerneltest.Proc) { p.Flags = 0 })
-		if err := w.K.Enter(from, w.K.Proc(pid).Identity, w.K.Proc(101).Identity, tracer.SourceRequest); err != nil {
+		if err := w.K.Enter(0, from, w.K.Proc(pid).Identity, w.K.Proc(101).Identity, tracer.SourceRequest); err != nil {
 			t.Error(err)
 		}
 	}

@@ -213,7 +213,7 @@ func (a *Attribution) take(x *candidate, p *proof) {
 	into := p.claimant.info.ID
 	err := tracer.ErrBusy
 	if p.source.Strong() && a.ends(p) && !p.claimant.over {
-		err = a.o.Kernel.Enter(into, x.Identity, p.client(), p.source)
+		err = a.o.Kernel.Enter(0, into, x.Identity, p.client(), p.source)
 	}
 	if errors.Is(err, tracer.ErrBusy) { // or the session is over by now, and would kill the process
 		into, err = a.companion(x, p)
@@ -227,10 +227,8 @@ func (a *Attribution) take(x *candidate, p *proof) {
 		return
 	}
 	n, err := a.o.Kernel.Adopt(into, 0)
-	if err != nil {
-		a.o.Log.Error().Err(err).
-			Str(system.KeySession, into.String()).Msg("descendants of delegated work not entered")
-	}
+	system.Failure(a.o.Log, err).
+		Str(system.KeySession, into.String()).Msg("descendants of delegated work not entered")
 	a.book(x, p, into, n)
 }
 
@@ -267,7 +265,7 @@ func (a *Attribution) companion(x *candidate, p *proof) (id tracer.SessionID, er
 	if err != nil || made {
 		return id, err
 	}
-	if err = a.o.Kernel.Enter(id, x.Identity, p.client(), p.source); errors.Is(err, tracer.ErrBusy) {
+	if err = a.o.Kernel.Enter(0, id, x.Identity, p.client(), p.source); errors.Is(err, tracer.ErrBusy) {
 		id, _, err = a.openCompanion(x, p, true)
 	}
 	return id, err

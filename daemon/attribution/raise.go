@@ -59,7 +59,7 @@ func (a *Attribution) raise(x *candidate, p *proof) {
 		}
 		into = from
 	}
-	switch err := a.o.Kernel.Raise(from, into, x.Identity, p.client(), p.source); {
+	switch err := a.o.Kernel.Enter(from, into, x.Identity, p.client(), p.source); {
 	case errors.Is(err, tracer.ErrNotFound), errors.Is(err,
 		tracer.ErrProtected), errors.Is(err, tracer.ErrBusy):
 		return // it is gone, or somewhere else by now, or the session is over
@@ -71,10 +71,9 @@ func (a *Attribution) raise(x *candidate, p *proof) {
 	n := 0
 	if into != from {
 		var err error
-		if n, err = a.followRaised(from, into, x.Identity); err != nil {
-			a.o.Log.Error().Err(err).
-				Str(system.KeySession, into.String()).Msg("descendants of delegated work not entered")
-		}
+		n, err = a.followRaised(from, into, x.Identity)
+		system.Failure(a.o.Log, err).
+			Str(system.KeySession, into.String()).Msg("descendants of delegated work not entered")
 	}
 	a.o.Registry.Do(func(t registry.Tx) { a.lose(t.View, from, x.Identity) })
 	a.book(x, p, into, n)
@@ -164,9 +163,8 @@ func (a *Attribution) vacate(id tracer.SessionID) {
 	if _, err := a.o.Kernel.Dissolve(id); err != nil {
 		return // it is ending already
 	}
-	if _, err := a.o.Registry.Resync(registry.CauseMoved); err != nil {
-		a.o.Log.Error().Err(err).Msg("state of the kernel side not read")
-	}
+	_, err = a.o.Registry.Resync(registry.CauseMoved)
+	system.Failure(a.o.Log, err).Msg("state of the kernel side not read")
 	a.o.Registry.Do(func(t registry.Tx) { t.LetGo(id) })
 	a.o.Steward.Record("broker", access.AuditDone, "stronger evidence was found for everything in it",
 		id, tracer.Identity{})

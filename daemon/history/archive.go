@@ -13,6 +13,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -32,9 +33,7 @@ func (a *Archive) Journal() Store { return a.r.Journal }
 
 // unread reports whether err means that the history could not be read, and logs it; the status says why.
 func (a *Archive) unread(err error) bool {
-	if err != nil {
-		a.r.Log.Error().Err(err).Msg("history not read")
-	}
+	system.Failure(a.r.Log, err).Msg("history not read")
 	return err != nil
 }
 

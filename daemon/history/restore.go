@@ -89,10 +89,8 @@ func (r *Recorder) Remember(receipts map[string]*api.Report) error {
 			continue
 		}
 		processes, err := r.Journal.Processes(ctx, row.Boot, row.ID)
-		if err != nil {
-			r.Log.Error().Err(err).
-				Str(system.KeySession, row.Word).Msg("processes not restored from the history")
-		}
+		system.Failure(r.Log, err).
+			Str(system.KeySession, row.Word).Msg("processes not restored from the history")
 		nodes := decodeNodes(processes)
 		err = r.Registry.Update(func(t registry.Tx) { t.Remember(row.ID, row.State, nodes) })
 		if err != nil {

@@ -257,9 +257,8 @@ func (h *acting) postAdopted(w http.ResponseWriter, req *api.NewSession, c acces
 		}
 	}
 	// From now on each answer says what the members use, hold and run.
-	if _, err := h.Registry.Resync(registry.CauseMoved); err != nil {
-		h.Log.Error().Err(err).Msg("state of the kernel side not read")
-	}
+	_, err = h.Registry.Resync(registry.CauseMoved)
+	system.Failure(h.Log, err).Msg("state of the kernel side not read")
 	d, err := documentOf(h.Registry, info.ID, c)
 	if err != nil {
 		return err

@@ -29,7 +29,7 @@ func TestKillOfLateMember(t *testing.T) {
 	w.Add(400, daemontest.Shell, 1000, "lngtest-late")
 	p := w.K.Proc(400).Identity
 	late = func() {
-		if err := w.K.Enter(w.ID(s.ID), p, tracer.Identity{}, tracer.SourceRequest); err != nil {
+		if err := w.K.Enter(0, w.ID(s.ID), p, tracer.Identity{}, tracer.SourceRequest); err != nil {
 			t.Error(err)
 		}
 	}

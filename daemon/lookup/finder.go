@@ -86,11 +86,6 @@ func (f *Finder) Await(ctx context.Context, word string, c access.Caller, stoppi
 	return nil
 }
 
-// Refuse is the error of a decision against a caller, recorded.
-func (f *Finder) Refuse(c access.Caller, v access.Verb, what string, d access.Decision) error {
-	return f.o.Access.Refuse(c, v, what, d)
-}
-
 // DecideChain decides about a session and every session around it.
 func (f *Finder) DecideChain(c access.Caller, v access.Verb, id tracer.SessionID) access.Decision {
 	for range registry.MaxDepth {

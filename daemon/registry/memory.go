@@ -110,8 +110,6 @@ func (v View) restore(s *Session, text json.RawMessage) {
 			err = errors.Join(err, h.Persistent.Restore(v, s, was))
 		}
 	}
-	if err != nil {
-		v.r.o.Log.Error().Err(err).
-			Str(system.KeySession, s.info.ID.String()).Msg("session not restored from the history")
-	}
+	system.Failure(v.r.o.Log, err).
+		Str(system.KeySession, s.info.ID.String()).Msg("session not restored from the history")
 }

@@ -62,8 +62,7 @@ type Kernel interface {
 	SetGuard(g tracer.Guarding)
 	SetCall(id tracer.Identity, call uint32, agent bool) error
 	WatchMoves(id tracer.SessionID) error
-	Enter(id tracer.SessionID, p, creator tracer.Identity, source tracer.Source) error
-	Raise(from, id tracer.SessionID, p, creator tracer.Identity, source tracer.Source) error
+	Enter(from, id tracer.SessionID, p, creator tracer.Identity, source tracer.Source) error
 	Runs(p tracer.Identity, path string) (tracer.Running, error)
 }
 

@@ -91,9 +91,8 @@ func (p *sampler) run(ctx context.Context) {
 			look = false
 		}
 		if look {
-			if _, err := p.sample(cause, period); err != nil {
-				p.registry.o.Log.Error().Err(err).Msg("state of the kernel side not read")
-			}
+			_, err := p.sample(cause, period)
+			system.Failure(p.registry.o.Log, err).Msg("state of the kernel side not read")
 		}
 		if period {
 			next := p.registry.o.Period

@@ -158,9 +158,8 @@ func (r *Registry) HandOver(spec tracer.SessionSpec, all []tracer.Identity, note
 		}
 	}
 	for _, id := range all {
-		if _, err := r.follow(from, info.ID, id); err != nil {
-			r.o.Log.Error().Err(err).Str(system.KeySession, info.ID.String()).Msg("descendants not kept")
-		}
+		_, err := r.follow(from, info.ID, id)
+		system.Failure(r.o.Log, err).Str(system.KeySession, info.ID.String()).Msg("descendants not kept")
 	}
 	r.adopted(info.ID)
 	if len(late) > 0 {

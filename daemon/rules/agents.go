@@ -50,9 +50,7 @@ func (s *Steward) arm(p *policy.Policy) {
 	})
 	s.o.Kernel.SetTraces(p.AcceptsTrace())
 	err := s.o.Kernel.SetAgents(agents)
-	if err != nil {
-		s.o.Log.Error().Err(err).Msg("agent rules not in force")
-	}
+	system.Failure(s.o.Log, err).Msg("agent rules not in force")
 	s.o.Rules.armed(err)
 }
 
@@ -69,7 +67,11 @@ func (s *Steward) Judge(info tracer.SessionInfo) {
 func judged(info tracer.SessionInfo) bool { return !info.Agent || info.Rule != 0 || info.For != 0 }
 
 func (s *Steward) judgeLater(id tracer.SessionID, after time.Duration) {
-	time.AfterFunc(after, func() { system.Offer(s.unjudged, id) }) // if it is full the next look asks
+	time.AfterFunc(after, func() {
+		s.o.Registry.Guard(func() {
+			system.Offer(s.unjudged, id) // the next look asks
+		})
+	})
 }
 
 // JudgeAgents judges the sessions that the kernel opened, one after the other.
@@ -165,9 +167,7 @@ func (s *Steward) bar(info tracer.SessionInfo) {
 	if err == nil {
 		err = s.o.Enforcer.End(info.ID, tracer.CauseHalt, 0)
 	}
-	if err != nil {
-		s.o.Log.Error().Err(err).Str(system.KeySession, info.ID.String()).Msg("agent not halted")
-	}
+	system.Failure(s.o.Log, err).Str(system.KeySession, info.ID.String()).Msg("agent not halted")
 }
 
 func (s *Steward) dissolve(info tracer.SessionInfo, facts *policy.Facts) {

@@ -163,7 +163,7 @@ func (j joined) enter(in lookup.FoundContainer) {
 		return
 	}
 	for _, m := range members {
-		switch err := k.Enter(main.Session, m, tracer.Identity{}, tracer.SourceJoin); {
+		switch err := k.Enter(0, main.Session, m, tracer.Identity{}, tracer.SourceJoin); {
 		case errors.Is(err, tracer.ErrNotFound), errors.Is(err, tracer.ErrProtected), errors.Is(err, tracer.ErrBusy):
 		case err != nil:
 			j.by.o.Log.Error().Err(err).Str(system.KeySession,
@@ -171,10 +171,9 @@ func (j joined) enter(in lookup.FoundContainer) {
 				Msg("command in a container not entered")
 		}
 	}
-	if _, err := k.Adopt(main.Session, 0); err != nil {
-		j.by.o.Log.Error().Err(err).
-			Str(system.KeySession, main.Session.String()).Msg("descendants of a command in a container not entered")
-	}
+	_, err = k.Adopt(main.Session, 0)
+	system.Failure(j.by.o.Log, err).
+		Str(system.KeySession, main.Session.String()).Msg("descendants of a command in a container not entered")
 }
 
 // final reports whether another look for a container would find nothing else. A process that exits may look as

@@ -42,8 +42,8 @@ func (s *Steward) RootFacts(id tracer.Identity) *policy.Facts {
 }
 
 func (s *Steward) node(id lineage.ID) (n lineage.Node, ok bool) {
-	_ = s.o.Registry.Read(func(v registry.View) { n, ok = v.Graph().Node(id) }) // else the daemon is stopping
-	return n, ok
+	err := s.o.Registry.Read(func(v registry.View) { n, ok = v.Graph().Node(id) })
+	return n, ok && err == nil // else the daemon is stopping
 }
 
 // remembered is what the graph knows of a process and its creators.

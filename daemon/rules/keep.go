@@ -81,9 +81,7 @@ func (s *Steward) keepRunning(p *policy.Policy) {
 		}
 		return nil
 	})
-	if err != nil {
-		s.o.Log.Error().Err(err).Msg("keep rules not applied to running members")
-	}
+	system.Failure(s.o.Log, err).Msg("keep rules not applied to running members")
 	for _, id := range members {
 		s.keepIfRuled(p, id)
 	}

@@ -207,9 +207,8 @@ func (k *Keeper) handOver(h *handover, c access.Caller) (tracer.SessionID, error
 		return 0, err
 	}
 	// From now on each answer says what the members of both sessions use and hold.
-	if _, err := k.Registry.Resync(registry.CauseMoved); err != nil {
-		k.Log.Error().Err(err).Msg("state of the kernel side not read")
-	}
+	_, err = k.Registry.Resync(registry.CauseMoved)
+	system.Failure(k.Log, err).Msg("state of the kernel side not read")
 	k.Log.Info().Str(system.KeySession, info.ID.String()).
 		Str(system.KeyName, info.Name).Uint32(system.KeyUID, c.UID).Uint32(system.KeyPID, first.PID).
 		Msg("process kept")

@@ -56,9 +56,7 @@ func (s *Steward) limit(info tracer.SessionInfo) {
 		return
 	}
 	go s.o.Registry.Guard(func() {
-		if err := s.o.Limit(info.ID, info.Root, l); err != nil {
-			s.o.Log.Error().Err(err).Str(system.KeySession, info.ID.String()).
-				Msg("limits of the rule's session not set")
-		}
+		system.Failure(s.o.Log, s.o.Limit(info.ID, info.Root, l)).Str(system.KeySession, info.ID.String()).
+			Msg("limits of the rule's session not set")
 	})
 }

@@ -79,9 +79,7 @@ func (s *Steward) Arm() {
 	if err != nil {
 		return
 	}
-	if err := s.o.Kernel.SetClients(all); err != nil {
-		s.o.Log.Error().Err(err).Msg("commands in containers do not end with their clients without the daemon")
-	}
+	system.Failure(s.o.Log, s.o.Kernel.SetClients(all)).Msg("commands in containers do not end with their clients without the daemon")
 }
 
 // WantJoins has the kernel look for commands in containers although no rule wants them, or no longer.

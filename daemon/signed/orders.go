@@ -201,9 +201,7 @@ func (s *Orders) halt(order *order, c access.Caller, a *accepted, accept func() 
 
 // carried remembers what a command came to.
 func (s *Orders) carried(a *accepted) {
-	if err := s.checker.memory.carried(*a); err != nil {
-		s.o.Log.Error().Err(err).Str(system.KeyCommand, a.ID).Msg("result of a signed command not remembered")
-	}
+	system.Failure(s.o.Log, s.checker.memory.carried(*a)).Str(system.KeyCommand, a.ID).Msg("result of a signed command not remembered")
 }
 
 // refused records why a command is not carried out, and returns the error that says so.
@@ -317,10 +315,8 @@ func (s *Orders) counted(ctx context.Context, c access.Caller) []accepted {
 		if err == nil && d.Complete {
 			err = s.checker.memory.over(a, s.checker.now())
 		}
-		if err != nil {
-			s.o.Log.Error().Err(err).
-				Str(system.KeyCommand, a.ID).Msg("whether a signed command is over is not known, or not remembered")
-		}
+		system.Failure(s.o.Log, err).
+			Str(system.KeyCommand, a.ID).Msg("whether a signed command is over is not known, or not remembered")
 	}
 	return s.checker.memory.all()
 }

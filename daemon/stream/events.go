@@ -96,7 +96,7 @@ func (e *Events) Serve(ctx context.Context, w http.ResponseWriter, c access.Call
 func (r *reader) find(ctx context.Context, session string) error {
 	if session == "" {
 		if d := access.Decide(r.caller, access.Read, r.caller.Scope()); !d.Allow {
-			return r.e.o.Find.Refuse(r.caller, access.Read, "events", d)
+			return r.e.o.Access.Refuse(r.caller, access.Read, "events", d)
 		}
 		return nil
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
-	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -92,7 +91,14 @@ func (f *Feed) idle() bool {
 
 // Run feeds the view while there are readers, until ctx is done.
 func (f *Feed) Run(ctx context.Context) {
-	system.Each(ctx, f.wanted, func(struct{}) { f.watched(ctx) })
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-f.wanted:
+		}
+		f.watched(ctx)
+	}
 }
 
 // watched feeds the view for as long as there are readers.

@@ -40,6 +40,7 @@ type Tally struct {
 // Lines is what the streams of a daemon have in common.
 type Lines struct {
 	registry.Ground
+	Access    *access.Access
 	Find      *lookup.Finder
 	Heartbeat time.Duration
 	Stopping  <-chan struct{} // closed when streams have to end

@@ -39,7 +39,7 @@ type watcher struct {
 func (f *Feed) Serve(ctx context.Context, rw http.ResponseWriter, c access.Caller) error {
 	w := &watcher{feed: f, out: f.o.To(rw, c), caller: c, whole: true}
 	if d := access.Decide(c, access.Read, c.Scope()); !d.Allow {
-		return f.o.Find.Refuse(c, access.Read, "sessions", d)
+		return f.o.Access.Refuse(c, access.Read, "sessions", d)
 	}
 	if !f.join(ctx) {
 		return registry.ErrStopping

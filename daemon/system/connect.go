@@ -196,7 +196,6 @@ func (p *StartPipe) Report(err error) {
 // ErrDied means that the daemon died before it reported anything.
 var ErrDied = errors.New("it exited immediately")
 
-// awaitReport reads what the started daemon reports.
 func awaitReport(pipe io.Reader) error {
 	b, err := io.ReadAll(io.LimitReader(pipe, 4096))
 	switch text := strings.TrimSpace(string(b)); {
@@ -245,9 +244,8 @@ func (m *Manager) Notify(fields ...string) {
 	if !m.Present {
 		return
 	}
-	if _, err := sd.SdNotify(false, strings.Join(fields, "\n")); err != nil {
-		m.Log.Error().Err(err).Msg("service manager not notified")
-	}
+	_, err := sd.SdNotify(false, strings.Join(fields, "\n"))
+	Failure(m.Log, err).Msg("service manager not notified")
 }
 
 // StatusField is the line that `systemctl status` shows. Each field is a line, so

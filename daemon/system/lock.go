@@ -133,7 +133,6 @@ const (
 	stoppingWord  = "stopping"  // it is about to exit
 )
 
-// ErrRunning means that a daemon serves that socket already.
 var ErrRunning = errors.New("a daemon is running")
 
 // PIDFile is held by an instance's daemon for its whole life, because two daemons

@@ -73,6 +73,14 @@ func (j *journal) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
+// Failure begins a line about an error; without one nothing is logged.
+func Failure(l zerolog.Logger, err error) *zerolog.Event {
+	if err == nil {
+		return nil
+	}
+	return l.Error().Err(err)
+}
+
 // HTTPLog is a log for net/http: all of its lines are one kind of message.
 func HTTPLog(l zerolog.Logger) *log.Logger { return log.New(httpWriter{l}, "", 0) }
 

@@ -52,7 +52,6 @@ func (w *PacedWork) Begin() {
 	w.began = w.used()
 }
 
-// End returns how long to rest.
 func (w *PacedWork) End() time.Duration {
 	rest := max(w.Least, time.Duration(w.Share)*(w.used()-w.began))
 	runtime.UnlockOSThread()

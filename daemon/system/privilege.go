@@ -70,7 +70,6 @@ func dropBounding(keep []Capability) error {
 	return nil
 }
 
-// HeldCapabilities names the capabilities that are in effect now.
 func HeldCapabilities() ([]string, error) {
 	has := cap.GetProc()
 	names := []string{}

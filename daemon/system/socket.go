@@ -18,7 +18,6 @@ import (
 // caller.
 const DefaultSocketMode = 0o666
 
-// Listener is the listening socket of the instance.
 type Listener struct {
 	*net.UnixListener
 	Remove func() // removes the socket, if this daemon made it

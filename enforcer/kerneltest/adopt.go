@@ -175,18 +175,9 @@ func (k *Kernel) Adopt(id tracer.SessionID, uid uint32) (n int, err error) {
 	return n, k.fail["Adopt"]
 }
 
-// Enter makes an outsider a member.
-func (k *Kernel) Enter(id tracer.SessionID, who, creator tracer.Identity, source tracer.Source) error {
-	return k.raise("Enter", 0, id, who, creator, source)
-}
-
-// Raise moves a member of from into id, on better evidence.
-func (k *Kernel) Raise(from, id tracer.SessionID, who, creator tracer.Identity, source tracer.Source) error {
-	return k.raise("Raise", from, id, who, creator, source)
-}
-
-func (k *Kernel) raise(method string, from, id tracer.SessionID, who, creator tracer.Identity, source tracer.Source) error {
-	return k.on(method, id, func(*tracer.SessionInfo) error {
+// Enter makes an outsider, or a member of from, a member of id.
+func (k *Kernel) Enter(from, id tracer.SessionID, who, creator tracer.Identity, source tracer.Source) error {
+	return k.on("Enter", id, func(*tracer.SessionInfo) error {
 		p := k.of(who)
 		switch {
 		case p == nil || p.Dead:

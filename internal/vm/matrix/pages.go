@@ -35,8 +35,12 @@ func cellTable(all []*result) string {
 		if r.Level == 0 {
 			level = "refused"
 		}
+		missing := r.notRun() // as red as a failure
+		for i := range missing {
+			missing[i] = "**" + missing[i] + "**"
+		}
 		t.Row(r.Cell, r.Release, r.Why, level, fmt.Sprint(passed), fmt.Sprint(skipped),
-			fmt.Sprint(len(r.problems())), r.date(), strings.Join(r.notRun(), ", "))
+			fmt.Sprint(len(r.problems())+len(missing)), r.date(), strings.Join(missing, ", "))
 	}
 	return t.String()
 }

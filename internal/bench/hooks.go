@@ -86,6 +86,30 @@ func hooks(ctx context.Context, r *report, k *kernel) error {
 	})
 }
 
+// traces: outsiders and members as in hooks, with and without TRACEPARENT of agents' children wanted. The members' root is
+// their agent, and they have no such variable, so the whole environment is read.
+func traces(ctx context.Context, r *report, k *kernel) error {
+	return pulses(ctx, k, 1, func(teams map[string][]*worker) error {
+		for range 20 {
+			for _, load := range loads {
+				for who, team := range teams {
+					name, ns := "Traces/who="+who+"/load="+load.name, map[bool]float64{}
+					for _, wanted := range []bool{false, true} {
+						k.SetTraces(wanted)
+						all, err := k.during(r, fmt.Sprintf("%s/wanted=%v", name, wanted), team, "exec", load)
+						if err != nil {
+							return err
+						}
+						ns[wanted] = all["exec_event"] - all["none_exec"]
+					}
+					r.sample(name+"/by=wanted_:_not", 1, ns[true]/ns[false], "ratio")
+				}
+			}
+		}
+		return nil
+	})
+}
+
 // count: members as in hooks, with programs that only count on the same tracepoints. Both sums have the statistics' own
 // cost in them, as has the sum of the empty programs.
 func count(ctx context.Context, r *report, k *kernel) error {

@@ -36,6 +36,7 @@ var parts = []part{
 	{"hooks", hooks, "Events", "event", "ns"},
 	{"count", count, "Count", "load", "ns"},
 	{"signals", signals, "", "", ""},
+	{"traces", traces, "", "", ""},
 	{"kill", kill, "Kill", "members", "ms"},
 	{"pass", pass, "Pass", "processes", "ms"},
 	{"cost", cost, "Cost", "command", "s"}, // it takes long: only by its name
@@ -49,7 +50,7 @@ func main() {
 }
 
 func run() error {
-	only := flag.String("bench", "", "only the parts that this expression matches: hooks, count, signals, kill, pass, cost")
+	only := flag.String("bench", "", "only the parts that this expression matches: hooks, count, signals, traces, kill, pass, cost")
 	older := flag.String("old", "", "compare bin/lineage with this older binary, and nothing else")
 	pages := flag.Bool("page", false, "write the tables of what was measured into BENCHMARKS.md")
 	flag.Parse()

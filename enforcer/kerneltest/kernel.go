@@ -37,7 +37,6 @@ type Settings struct {
 	Agents      []tracer.Agent // whose names Become looks for
 	Commands    bool           // PutIn opens sessions
 	Mains       bool           // and so does Begin
-	Traces      bool
 	Halt        tracer.Halt
 	Guarding    tracer.Guarding
 	Clients     map[tracer.Identity]tracer.SessionID // whose interruption ends a session

@@ -13,7 +13,6 @@ type callKey struct {
 	id    string
 }
 
-// call is a tool call of a coding agent.
 type call struct {
 	key       callKey
 	tool      string

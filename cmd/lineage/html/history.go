@@ -72,7 +72,7 @@ func History(ctx context.Context, c api.Client, s *api.Session) (*Page, error) {
 		return nil
 	})
 	if err == nil && empty {
-		p.Missing("history")
+		p.gap("events are missing: history")
 		err = before(ctx, c, p, nil)
 	}
 	return p, err

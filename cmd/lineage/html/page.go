@@ -55,15 +55,12 @@ func New(s *api.Session, redact func(argv []string) []string) *Page {
 		byID: make(map[callKey]*call), listens: make(map[portKey]*port)}
 }
 
-// Missing notes that nothing was recorded from the newest event to the next one.
-func (p *Page) Missing(why string) { p.gap("events are missing: " + why) }
-
+// gap notes that nothing was recorded from the newest event to the next one.
 func (p *Page) gap(text string) {
 	p.gaps = true
 	p.step(p.clock.now, text, "gap")
 }
 
-// Event adds an event.
 func (p *Page) Event(ev *api.Event) {
 	switch {
 	case ev.Type == api.EventLost:
@@ -80,7 +77,6 @@ func (p *Page) Event(ev *api.Event) {
 	}
 }
 
-// tick advances the time.
 func (c *clock) tick(at uint64, wall *time.Time) {
 	if at == 0 {
 		return

@@ -25,7 +25,6 @@ type receipt struct {
 	More    []string // what is not shown
 }
 
-// fact is a name and a value.
 type fact struct{ Name, Value string }
 
 // Tone is the class of style.css of a row or note.
@@ -34,7 +33,6 @@ func (v *receipt) Tone(t display.Tone) string {
 		display.Bad: "bad"}[t]
 }
 
-// receipt describes a report.
 func (p *Page) receipt(r *api.Report, s scale, peak int) *receipt {
 	v := &receipt{Class: "open", Receipt: display.Receipt{Verdict: "no verdict",
 		Sum: "this session has no receipt"}}

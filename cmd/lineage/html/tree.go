@@ -243,7 +243,6 @@ func (t *tree) leftover(x *process) bool {
 	return t.rootEnd != 0 && x.start() < t.rootEnd && (x.Exited == nil || x.end() > t.rootEnd)
 }
 
-// lasted is how long a process lived.
 func (t *tree) lasted(x *process) string {
 	if x.Exited == nil {
 		return ""

@@ -175,20 +175,13 @@ func (p *Page) notes(c *content, r *api.Report, shown int) {
 	note(p.more.calls, "tool calls")
 	note(p.more.ports, "sockets")
 	note(p.more.steps, "changes of state")
-	c.Notes = append(c.Notes, p.Lacks()...)
-	if p.members.redact != nil {
-		c.Notes = append(c.Notes, "Secrets in arguments are hidden as in the history.")
-	}
-	c.Notes = append(c.Notes, "Times are since the session began. This file loads nothing, and runs no script but its own.")
-}
-
-// Lacks says what the page should have and has not.
-func (p *Page) Lacks() (lacks []string) {
 	if p.gaps {
-		lacks = append(lacks, "The history does not have all events of this session; the timeline marks the gaps.")
+		c.Notes = append(c.Notes, "The history does not have all events of this session; the timeline marks the gaps.")
 	}
+	hidden := "Secrets in arguments are hidden as in the history."
 	if p.members.redact == nil {
-		lacks = append(lacks, "Arguments are left out, because the patterns of secrets could not be read.")
+		hidden = "Arguments are left out, because the patterns of secrets could not be read."
 	}
-	return lacks
+	c.Notes = append(c.Notes, hidden,
+		"Times are since the session began. This file loads nothing, and runs no script but its own.")
 }

@@ -170,7 +170,6 @@ func (l *leftover) died(how api.OutcomeKind) {
 	l.Outcome.Outcome = cmp.Or(l.Outcome.Outcome, how)
 }
 
-// report is the receipt.
 func (e *ending) report(empty bool) *api.Report {
 	rep := &api.Report{
 		Head: api.NewHead("report"), State: api.StateEnded, EndReason: "root_exit",

@@ -88,7 +88,6 @@ func (r *runner) finish(ctx context.Context, l *link, j *job) error {
 	}
 }
 
-// limited reports whether a limit ended the session.
 func (r *runner) limited() bool {
 	return r.session != nil && slices.Contains([]string{"max_lifetime",
 		"max_processes", "max_rss", "idle"},

@@ -35,13 +35,6 @@ func newJob(pid int, tty *terminal, eager bool, sigs *caught) *job {
 	return &job{pid: pid, tty: tty, eager: eager, sigs: sigs}
 }
 
-// start gives the command the terminal before its first instruction.
-func (j *job) start() {
-	if j.eager {
-		j.tty.give(j.pid)
-	}
-}
-
 // wait serves the command until it exits.
 func (j *job) wait() unix.WaitStatus {
 	for !j.exited {

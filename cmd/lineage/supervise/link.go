@@ -34,10 +34,6 @@ const (
 // createTimeout bounds the wait for a daemon that accepts and does not answer.
 const createTimeout = 30 * time.Second
 
-func newLink(c api.Client, connect, dial func(context.Context) (api.Client, error)) *link {
-	return &link{connect: connect, dial: dial, client: c}
-}
-
 // ask calls f with a client, and again if the daemon was lost meanwhile.
 func ask[T any](ctx context.Context, l *link, f func(api.Client) (T, error)) (answer T, err error) {
 	for n := 0; ; n++ {

@@ -18,7 +18,7 @@ func TestLinkAsksAgain(t *testing.T) {
 			dials++
 			return &apitest.Client{}, nil
 		}
-		l := newLink(&apitest.Client{}, dial, dial)
+		l := &link{connect: dial, dial: dial, client: &apitest.Client{}}
 		n := 0
 		_, err := ask(t.Context(), l, func(api.Client) (int, error) {
 			if n++; n == 1 {

@@ -97,21 +97,16 @@ func Run(ctx context.Context, o Options) int {
 	return r.code(r.run(ctx))
 }
 
-// hide prevents members of our uid from attaching to us: a process that they made us
-// fork would be in no session. The command is not affected: exec undoes it.
-func hide() error {
-	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
-		return fmt.Errorf("run: prevent tracing: %w", err)
-	}
-	return nil
-}
-
 // code is the process's exit code; an error is printed.
 func (r *runner) code(code int, err error) int {
 	if err == nil {
 		return code
 	}
-	r.fail(err)
+	if refused, ok := errors.AsType[*api.Error](err); ok {
+		r.say("%s", refused)
+	} else {
+		r.say("%s", err)
+	}
 	if f, ok := errors.AsType[*failure](err); ok {
 		return f.code
 	}
@@ -128,8 +123,10 @@ type runner struct {
 }
 
 func (r *runner) run(ctx context.Context) (int, error) {
-	if err := hide(); err != nil {
-		return 0, err
+	// No member of our uid can attach to us: a process that it made us fork would be in no session. The command is
+	// not affected: exec undoes it.
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return 0, fmt.Errorf("run: prevent tracing: %w", err)
 	}
 	account, err := r.check()
 	if err != nil {
@@ -155,7 +152,7 @@ func (r *runner) run(ctx context.Context) (int, error) {
 	if err != nil {
 		return refused(err)
 	}
-	link := newLink(client, r.Connect, r.Dial)
+	link := &link{connect: r.Connect, dial: r.Dial, client: client}
 	defer link.close()
 
 	if r.Subreaper {
@@ -197,7 +194,9 @@ func (r *runner) run(ctx context.Context) (int, error) {
 // serve lets the shim become the command, and serves it until it exits.
 func (r *runner) serve(j *job, child *child, o shim.Order) (unix.WaitStatus, error) {
 	signal.Ignore(unix.SIGPIPE) // only now: the shim would inherit an ignored signal
-	j.start()
+	if j.eager {                // before its first instruction
+		j.tty.give(j.pid)
+	}
 	if err := child.release(o); err != nil {
 		child.abort()
 		j.settle(false)
@@ -339,14 +338,6 @@ func isPipe(f *os.File) bool {
 
 // command is the command's name for messages.
 func (r *runner) command() string { return filepath.Base(r.Args[0]) }
-
-// fail prints err as the one line that the interface promises.
-func (r *runner) fail(err error) {
-	if refused, ok := errors.AsType[*api.Error](err); ok {
-		err = refused
-	}
-	r.say("%s", err)
-}
 
 // say prints one line of ours, safe for a terminal.
 func (r *runner) say(format string, args ...any) {

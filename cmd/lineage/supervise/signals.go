@@ -78,7 +78,6 @@ func catchSignals(stay ignores, others ...os.Signal) *caught {
 	return c
 }
 
-// lookAgain triggers another look at the children.
 func (c *caught) lookAgain() {
 	select {
 	case c.children <- unix.SIGCHLD:

@@ -48,7 +48,7 @@ func Timeout(ctx context.Context, o Options, l Limit) int {
 	r := &runner{Options: o, timed: &timed{Limit: l}}
 	code := r.code(r.run(ctx))
 	if sig := r.timed.diedOf; sig != 0 {
-		// A shell ends its loop if Ctrl-C ended the command. hide prevents a core dump.
+		// A shell ends its loop if Ctrl-C ended the command. There is no core dump: run makes us undumpable.
 		runtime.LockOSThread()
 		shim.Action(sig, &shim.Sigaction{})
 		unix.Tgkill(os.Getpid(), unix.Gettid(), sig)

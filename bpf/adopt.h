@@ -107,7 +107,8 @@ static inline int adopt(struct task_struct *leader, u64 from, u64 session,
 		return 0;
 	} else {
 		find_exe(&n.exe, leader);
-		n.creator.call = call_of(entered(creator->tgid, creator->start));
+		n.creator.call =
+			call_of(entered(creator->tgid, creator->start));
 		err = join(tgid, &n);
 		if (err) /* the fork hook may have been faster, or it is dead */
 			return err == -EEXIST ? 0 : -ENOSPC;
@@ -130,8 +131,10 @@ static inline bool foreign(struct task_struct *t)
 	if (!only--)
 		return false;
 	cred = BPF_CORE_READ(t, cred);
-	return BPF_CORE_READ(cred, uid.val) != only || BPF_CORE_READ(cred, euid.val) != only ||
-	       BPF_CORE_READ(cred, suid.val) != only || BPF_CORE_READ(cred, fsuid.val) != only;
+	return BPF_CORE_READ(cred, uid.val) != only ||
+	       BPF_CORE_READ(cred, euid.val) != only ||
+	       BPF_CORE_READ(cred, suid.val) != only ||
+	       BPF_CORE_READ(cred, fsuid.val) != only;
 }
 
 /* Global, so that the verifier checks it once and not in each turn. */
@@ -181,7 +184,8 @@ static inline struct entry *adopt_creator(struct task_struct *leader)
 	if (!session || !descends(session))
 		return NULL;
 	identify(&parent, leader->real_parent->group_leader);
-	adopt(leader, 0, session, &parent, EVIDENCE(EVIDENCE_ADOPTED, SOURCE_PARENT));
+	adopt(leader, 0, session, &parent,
+	      EVIDENCE(EVIDENCE_ADOPTED, SOURCE_PARENT));
 	return entered(tgid, leader->start_boottime);
 }
 

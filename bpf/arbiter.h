@@ -13,7 +13,8 @@
  * Take the entry for its burial, and read its session. Only one caller succeeds; it
  * marks or deletes the entry, and then calls let_go().
  */
-static inline bool seize(const struct identity *id, struct entry *e, u64 *session)
+static inline bool seize(const struct identity *id, struct entry *e,
+			 u64 *session)
 {
 	if (!swap(&e->start, id->start, 0))
 		return false;
@@ -29,19 +30,22 @@ static inline void let_go(const struct identity *id)
 /* Its memory, files and ports are gone: note it, once. */
 static inline bool end_dying(const struct identity *id, struct entry *e)
 {
-	return swap(&e->start, ENTRY_DEAD | ENTRY_TEARING | id->start, ENTRY_DEAD | id->start);
+	return swap(&e->start, ENTRY_DEAD | ENTRY_TEARING | id->start,
+		    ENTRY_DEAD | id->start);
 }
 
 /*
  * Take a process that is torn down and reaped, once; get its session. The entry stays
  * until it is counted: a limit of processes asks whether one is being counted.
  */
-static inline bool collect(const struct identity *id, struct entry *e, u64 *session)
+static inline bool collect(const struct identity *id, struct entry *e,
+			   u64 *session)
 {
 	if (!swap(&e->start, ENTRY_DEAD | id->start, ENTRY_DEAD))
 		return false;
 	/* release() may be swapping it. */
-	*session = __sync_lock_test_and_set(&e->session, SESSION_DEAD) & ~SESSION_DEAD;
+	*session = __sync_lock_test_and_set(&e->session, SESSION_DEAD) &
+		   ~SESSION_DEAD;
 	return true;
 }
 
@@ -52,7 +56,8 @@ static inline bool collect(const struct identity *id, struct entry *e, u64 *sess
  * there is no undo, because it may have forked there. But if the element became another's
  * after the swap, in the new session, the undo is wrong: nothing here can tell the two.
  */
-static inline bool reassign(const struct identity *id, struct entry *e, u64 from, u64 to)
+static inline bool reassign(const struct identity *id, struct entry *e,
+			    u64 from, u64 to)
 {
 	u64 start;
 

@@ -31,7 +31,8 @@
  * does not run yet, and in verbs, which user space runs one at a time. Only verbs
  * change states here.
  */
-#define swap(p, old, new) (READ_ONCE(*(p)) == (old) ? (WRITE_ONCE(*(p), new), true) : false)
+#define swap(p, old, new) \
+	(READ_ONCE(*(p)) == (old) ? (WRITE_ONCE(*(p), new), true) : false)
 #define take_out(p) WRITE_ONCE(*(p), 0)
 
 /*

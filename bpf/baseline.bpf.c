@@ -35,7 +35,8 @@ int BPF_PROG(release_reaped, struct task_struct *t)
 	}
 
 /* For each process alone, not for its other threads. */
-#define WALK_LEADERS(name, each) WALK(name, if (t->pid == t->tgid) each, a->err = 0)
+#define WALK_LEADERS(name, each) \
+	WALK(name, if (t->pid == t->tgid) each, a->err = 0)
 
 /*
  * Runs its body once, when the walk over all maps is over: they are the fewest. An
@@ -68,7 +69,8 @@ VERB(mark, mark(a))
 VERB(reap, reap(a))
 WALK(enter, walked(a, t, &a->root, enter_stranger), (void)0)
 WALK_LEADERS(adopt, tally(a, adopt_child(a, t)))
-WALK_LEADERS(follow, tally(a, follow_member(t->tgid, t->start_boottime, a->from, a->session)))
+WALK_LEADERS(follow, tally(a, follow_member(t->tgid, t->start_boottime, a->from,
+					    a->session)))
 WALK(dissolve, dissolve_walked(a, t), (void)0)
 WALK_LEADERS(carry, a->added += carry_task(t))
 VERB(terms, set_terms(a))

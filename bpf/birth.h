@@ -33,7 +33,8 @@ static inline struct entry *creator_entry(struct task_struct *creator)
  * place of an earlier process is taken, another program is about to delete that entry.
  */
 static inline long enter_child(struct entry *creator, u32 creator_tgid,
-			       struct task_struct *child, u64 cgroup, u64 *session)
+			       struct task_struct *child, u64 cgroup,
+			       u64 *session)
 {
 	u32 tgid = child->tgid;
 	struct entry n = {
@@ -54,7 +55,8 @@ static inline long enter_child(struct entry *creator, u32 creator_tgid,
 	if (err) {
 		e = entered(tgid, n.start);
 		if (e) {
-			*session = e->session; /* the other writer was first, and counted */
+			*session =
+				e->session; /* the other writer was first, and counted */
 			return 0;
 		}
 		err = place(tgid, &n);
@@ -89,7 +91,8 @@ static inline void ask_for_pass(struct ctl *c)
 {
 	u64 now = bpf_ktime_get_ns();
 
-	if (STATE(READ_ONCE(c->status)) != STATE_ACTIVE || now < READ_ONCE(control.recount))
+	if (STATE(READ_ONCE(c->status)) != STATE_ACTIVE ||
+	    now < READ_ONCE(control.recount))
 		return;
 	WRITE_ONCE(control.recount, now + RECOUNT_NS);
 	emit_session(c->id, STATE_ACTIVE, CAUSE_MAX_PROCESSES);
@@ -139,7 +142,8 @@ __noinline int note_unentered(u64 id)
  * or a pass meets it. If the child was not entered its creator lives: user space finds
  * the child by it, and nothing else leads to the child.
  */
-static inline void kill_newborn(struct entry *creator, struct task_struct *child)
+static inline void kill_newborn(struct entry *creator,
+				struct task_struct *child)
 {
 	struct entry *e = entered(child->tgid, child->start_boottime);
 
@@ -169,7 +173,8 @@ static inline void kill_newborn(struct entry *creator, struct task_struct *child
 	}
 }
 
-static inline void on_fork(struct task_struct *creator, struct task_struct *child)
+static inline void on_fork(struct task_struct *creator,
+			   struct task_struct *child)
 {
 	u32 tgid = creator->tgid;
 	struct entry *c;
@@ -191,7 +196,8 @@ static inline void on_fork(struct task_struct *creator, struct task_struct *chil
 	cgroup = cgroup_of(child);
 	err = enter_child(c, tgid, child, cgroup, &session);
 	if (err == -EEXIST && !condemned(READ_ONCE(c->session))) {
-		note_unentered(READ_ONCE(c->session)); /* the daemon enters it */
+		note_unentered(
+			READ_ONCE(c->session)); /* the daemon enters it */
 		return;
 	}
 	/*
@@ -204,8 +210,10 @@ static inline void on_fork(struct task_struct *creator, struct task_struct *chil
 		kill_newborn(c, child);
 	else if (demand & PAUSED)
 		stop_newborn(c, child);
-	if (demand & IN_CGROUP && cgroup != current_cgroup()) /* CLONE_INTO_CGROUP */
-		report_moved(child->tgid, child->start_boottime, session, cgroup, 0);
+	if (demand & IN_CGROUP &&
+	    cgroup != current_cgroup()) /* CLONE_INTO_CGROUP */
+		report_moved(child->tgid, child->start_boottime, session,
+			     cgroup, 0);
 }
 
 #endif

@@ -29,7 +29,9 @@ static inline bool claim(const struct identity *id)
 /* The key of a note for the holder of the claim: another caller came to bury it. */
 static inline struct identity word_of(const struct identity *id)
 {
-	return (struct identity){ .start = id->start, .tgid = id->tgid, .pad = 1 };
+	return (struct identity){ .start = id->start,
+				  .tgid = id->tgid,
+				  .pad = 1 };
 }
 
 /* True if there is a note: its last thread is gone, and the holder has to bury it. */
@@ -55,7 +57,8 @@ static inline struct entry *claimed(const struct identity *id)
  * The note is written before the second try. Either that try finds the claim free, or
  * the holder finds the note: both sides go through the bucket locks of the same map.
  */
-static inline bool seize(const struct identity *id, struct entry *seen, u64 *session)
+static inline bool seize(const struct identity *id, struct entry *seen,
+			 u64 *session)
 {
 	struct identity word = word_of(id);
 	struct entry *e;
@@ -87,7 +90,8 @@ static inline bool end_dying(const struct identity *id, struct entry *e)
 	return ends;
 }
 
-static inline bool collect(const struct identity *id, struct entry *e, u64 *session)
+static inline bool collect(const struct identity *id, struct entry *e,
+			   u64 *session)
 {
 	if (!claim(id))
 		return false;
@@ -102,7 +106,8 @@ static inline bool collect(const struct identity *id, struct entry *e, u64 *sess
 
 int forget(u32 tgid, u64 start);
 
-static inline bool reassign(const struct identity *id, struct entry *seen, u64 from, u64 to)
+static inline bool reassign(const struct identity *id, struct entry *seen,
+			    u64 from, u64 to)
 {
 	struct entry *e;
 	bool moved;

@@ -25,7 +25,8 @@ __noinline bool root_counts(u64 id, u32 tgid, u64 start)
 		if (s->root.tgid == tgid && s->root.start == start) {
 			u32 status = READ_ONCE(c->status);
 
-			if (STATE(status) == STATE_ACTIVE || CAUSE(status) == CAUSE_ROOT_EXIT)
+			if (STATE(status) == STATE_ACTIVE ||
+			    CAUSE(status) == CAUSE_ROOT_EXIT)
 				return true;
 			found = true;
 		}
@@ -60,7 +61,8 @@ static inline bool bury(u32 tgid, struct entry *e, u64 start, bool keep)
 	 * Sessions may have to end now. The pass finds them: their roots or owners are
 	 * no longer entered.
 	 */
-	if (flags & FLAG_OWNER || (flags & FLAG_ROOT && root_counts(session, tgid, start)))
+	if (flags & FLAG_OWNER ||
+	    (flags & FLAG_ROOT && root_counts(session, tgid, start)))
 		WRITE_ONCE(control.due, 1);
 	return true;
 }
@@ -107,7 +109,8 @@ __noinline int make_way(u32 tgid, u64 start)
 		count(COUNT_STALE);
 		bury(tgid, e, word, false);
 	} else {
-		e = dead_at(&id); /* again: the element may have been another process's */
+		e = dead_at(
+			&id); /* again: the element may have been another process's */
 		if (e)
 			reaped(&id, e);
 	}
@@ -119,7 +122,8 @@ static inline long place(u32 tgid, const struct entry *n)
 {
 	long err = insert(tgid, n);
 
-	for (int i = 0; i < TRIES && err == -EEXIST && make_way(tgid, n->start); i++)
+	for (int i = 0; i < TRIES && err == -EEXIST && make_way(tgid, n->start);
+	     i++)
 		err = insert(tgid, n);
 	return err;
 }
@@ -137,8 +141,9 @@ static inline bool is_killed(struct signal_struct *s)
 
 static inline u32 exit_status(struct task_struct *t)
 {
-	return t->signal->flags & SIGNAL_GROUP_EXIT ? t->signal->group_exit_code :
-						      t->group_leader->exit_code;
+	return t->signal->flags & SIGNAL_GROUP_EXIT ?
+		       t->signal->group_exit_code :
+		       t->group_leader->exit_code;
 }
 
 /*
@@ -151,7 +156,8 @@ __noinline int client_left(u32 tgid, u64 start, u32 status)
 	u64 *command = bpf_map_lookup_elem(&clients, &client);
 	struct session *s = command ? session_of(*command) : NULL;
 
-	if (!s || (!(status & 0x7f) && status >> 8 < CODE_INTERRUPTED) || !alive(&s->root))
+	if (!s || (!(status & 0x7f) && status >> 8 < CODE_INTERRUPTED) ||
+	    !alive(&s->root))
 		return 0;
 	/* A full barrier: a pass that takes what is due later sees it. */
 	fetch_add(&s->left, 1);
@@ -159,15 +165,16 @@ __noinline int client_left(u32 tgid, u64 start, u32 status)
 	return 0;
 }
 
-static inline void tell_exit(struct event_exit *e, struct task_struct *t, const struct entry *n,
-			     u32 tgid)
+static inline void tell_exit(struct event_exit *e, struct task_struct *t,
+			     const struct entry *n, u32 tgid)
 {
 	struct task_struct *leader = t->group_leader;
 
 	header(&e->h, EVENT_EXIT, tgid, n->start, n->session, n->flags);
 	e->status = exit_status(t);
 	/* Released threads, the leader, and this thread if it is not the leader. */
-	e->cpu_time = t->signal->sum_sched_runtime + leader->se.sum_exec_runtime;
+	e->cpu_time =
+		t->signal->sum_sched_runtime + leader->se.sum_exec_runtime;
 	if (t->pid != t->tgid)
 		e->cpu_time += t->se.sum_exec_runtime;
 	e->max_rss = t->signal->maxrss;

@@ -33,8 +33,8 @@ static inline void identify(struct identity *id, struct task_struct *leader)
 	id->pad = 0;
 }
 
-static inline void header_at(struct event_header *h, u64 time, u16 type, u32 tgid, u64 start,
-			     u64 session, u32 flags)
+static inline void header_at(struct event_header *h, u64 time, u16 type,
+			     u32 tgid, u64 start, u64 session, u32 flags)
 {
 	h->type = type;
 	h->cpu = bpf_get_smp_processor_id();
@@ -47,10 +47,11 @@ static inline void header_at(struct event_header *h, u64 time, u16 type, u32 tgi
 	h->session = session;
 }
 
-static inline void header(struct event_header *h, u16 type, u32 tgid, u64 start, u64 session,
-			  u32 flags)
+static inline void header(struct event_header *h, u16 type, u32 tgid, u64 start,
+			  u64 session, u32 flags)
 {
-	header_at(h, bpf_ktime_get_boot_ns(), type, tgid, start, session, flags);
+	header_at(h, bpf_ktime_get_boot_ns(), type, tgid, start, session,
+		  flags);
 }
 
 /*
@@ -76,7 +77,8 @@ static inline void *lost(void)
 	return NULL;
 }
 
-#define reserve(type) ((type *)(bpf_ringbuf_reserve(&events, sizeof(type), 0) ?: lost()))
+#define reserve(type) \
+	((type *)(bpf_ringbuf_reserve(&events, sizeof(type), 0) ?: lost()))
 
 /*
  * Has it not run yet? Its fork hook may be about to enter it, and an entry that is there
@@ -125,15 +127,17 @@ __noinline int emit_session(u64 session, u32 state, u32 cause)
 	return 0;
 }
 
-static inline void emit_birth(struct task_struct *t, u32 tgid, const struct entry *n,
-			      u64 cgroup, u64 time)
+static inline void emit_birth(struct task_struct *t, u32 tgid,
+			      const struct entry *n, u64 cgroup, u64 time)
 {
 	struct event_birth *e = reserve(struct event_birth);
 
 	if (!e)
 		return;
-	header_at(&e->h, time, EVENT_BIRTH, tgid, n->start, n->session, n->flags);
-	e->creator = (struct identity){ .start = n->creator.start, .tgid = n->creator.tgid };
+	header_at(&e->h, time, EVENT_BIRTH, tgid, n->start, n->session,
+		  n->flags);
+	e->creator = (struct identity){ .start = n->creator.start,
+					.tgid = n->creator.tgid };
 	identify(&e->parent, t->real_parent->group_leader);
 	e->cgroup = cgroup;
 	e->evidence = n->evidence;

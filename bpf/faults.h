@@ -30,7 +30,8 @@ union place {
 
 struct faults {
 	u64 calls; /* that could have failed */
-	u64 from, to; /* calls that fail, the first is 0, and to is the first that does not */
+	u64 from,
+		to; /* calls that fail, the first is 0, and to is the first that does not */
 	u64 failed;
 	union place places[CALLS];
 };
@@ -68,7 +69,8 @@ struct {
 static long is_over(u64 n, struct hold **h)
 {
 	for (int i = 0; i < 16; i++) /* there are at most 1 << 23 turns */
-		if (READ_ONCE((*h)->state) != HELD || bpf_ktime_get_ns() > (*h)->until)
+		if (READ_ONCE((*h)->state) != HELD ||
+		    bpf_ktime_get_ns() > (*h)->until)
 			return 1;
 	return 0;
 }
@@ -139,25 +141,32 @@ __noinline bool fault(u64 first, u64 second)
 #define HOLD_FIRST(call) (hold(HALVES(__FILE_NAME__, __LINE__, "")), call)
 
 #define bpf_map_update_elem(map, key, value, flags) \
-	HOLD_FIRST(THEN_HOLD(OR(-ENOMEM, bpf_map_update_elem(map, key, value, flags))))
+	HOLD_FIRST(THEN_HOLD(                       \
+		OR(-ENOMEM, bpf_map_update_elem(map, key, value, flags))))
 #ifndef BASELINE /* the locks of older maps do not time out */
 #define bpf_map_delete_elem(map, key) OR(-EBUSY, bpf_map_delete_elem(map, key))
 #endif
-#define bpf_map_push_elem(map, value, flags) OR(-EBUSY, bpf_map_push_elem(map, value, flags))
-#define bpf_map_pop_elem(map, value) THEN_HOLD(OR(-EBUSY, bpf_map_pop_elem(map, value)))
-#define bpf_ringbuf_reserve(ring, size, flags) OR(NULL, bpf_ringbuf_reserve(ring, size, flags))
+#define bpf_map_push_elem(map, value, flags) \
+	OR(-EBUSY, bpf_map_push_elem(map, value, flags))
+#define bpf_map_pop_elem(map, value) \
+	THEN_HOLD(OR(-EBUSY, bpf_map_pop_elem(map, value)))
+#define bpf_ringbuf_reserve(ring, size, flags) \
+	OR(NULL, bpf_ringbuf_reserve(ring, size, flags))
 #define bpf_ringbuf_output(ring, data, size, flags) \
 	OR(-EAGAIN, bpf_ringbuf_output(ring, data, size, flags))
-#define bpf_probe_read_user(to, size, from) OR(-EFAULT, bpf_probe_read_user(to, size, from))
+#define bpf_probe_read_user(to, size, from) \
+	OR(-EFAULT, bpf_probe_read_user(to, size, from))
 #define bpf_send_signal(sig) OR(-EBUSY, bpf_send_signal(sig))
 #define bpf_send_signal_task(task, sig, type, value) \
 	OR(-EBUSY, bpf_send_signal_task(task, sig, type, value))
 #ifndef BASELINE
 #undef swap
-#define swap(p, old, new) THEN_HOLD(__sync_val_compare_and_swap(p, old, new) == (old))
+#define swap(p, old, new) \
+	THEN_HOLD(__sync_val_compare_and_swap(p, old, new) == (old))
 #endif
 /* The verifier wants it called: a record of this size fits no ring. */
-#define bpf_ringbuf_reserve_dynptr(ring, size, flags, record) \
-	bpf_ringbuf_reserve_dynptr(ring, FAILS(__LINE__) ? ~0U : (size), flags, record)
+#define bpf_ringbuf_reserve_dynptr(ring, size, flags, record)            \
+	bpf_ringbuf_reserve_dynptr(ring, FAILS(__LINE__) ? ~0U : (size), \
+				   flags, record)
 
 #endif

@@ -83,7 +83,8 @@ static inline bool spared_from(const struct entry *by, u64 from, u32 tgid,
 		return false;
 	id = READ_ONCE(e->session);
 	c = ctl_of(id);
-	if (!c || !(c->flags & flag) || STATE(READ_ONCE(c->status)) == STATE_DISSOLVED)
+	if (!c || !(c->flags & flag) ||
+	    STATE(READ_ONCE(c->status)) == STATE_DISSOLVED)
 		return false;
 	if (!is_spared(e, id, t->tgid) || !chain_has(from, id))
 		return false;
@@ -91,8 +92,9 @@ static inline bool spared_from(const struct entry *by, u64 from, u32 tgid,
 	return from != id || !is_spared(by, id, tgid);
 }
 
-static inline void report_crossing(const struct entry *e, u32 tgid, u64 id, int sig,
-				   struct task_struct *to, bool refused)
+static inline void report_crossing(const struct entry *e, u32 tgid, u64 id,
+				   int sig, struct task_struct *to,
+				   bool refused)
 {
 	u64 now = bpf_ktime_get_boot_ns();
 	struct event_crossing *x;
@@ -124,7 +126,8 @@ static inline void report_crossing(const struct entry *e, u32 tgid, u64 id, int 
  * signalled() is not. An exiting process sends no signal itself: it is its child that asked
  * for one at its parent's death.
  */
-static __attribute__((noinline)) int crosses(int sig, struct task_struct *to, u32 mode)
+static __attribute__((noinline)) int crosses(int sig, struct task_struct *to,
+					     u32 mode)
 {
 	bool refuses = mode == GUARD_REFUSES;
 	struct task_struct *self = (void *)bpf_get_current_task();
@@ -137,7 +140,8 @@ static __attribute__((noinline)) int crosses(int sig, struct task_struct *to, u3
 		return 0;
 	id = READ_ONCE(e->session);
 	if (!READ_ONCE(control.spares) ||
-	    !spared_from(e, id, tgid, to, refuses ? SESSION_REFUSES : SESSION_SPARES)) {
+	    !spared_from(e, id, tgid, to,
+			 refuses ? SESSION_REFUSES : SESSION_SPARES)) {
 		guard = READ_ONCE(control.guard) & mode ? guard_of(id) : 0;
 		if (!guard || !is_outside(to, guard))
 			return 0;

@@ -46,7 +46,8 @@ static inline u32 cause_to_end(struct session *s, struct ctl *c, u64 now_boot)
 		return CAUSE_MAX_PROCESSES;
 #endif
 	if (expires && expires <= now_boot)
-		return c->flags & SESSION_KEPT ? CAUSE_EXPIRED : CAUSE_MAX_LIFETIME;
+		return c->flags & SESSION_KEPT ? CAUSE_EXPIRED :
+						 CAUSE_MAX_LIFETIME;
 	if (!(c->flags & SESSION_KEEP_ON_ROOT_EXIT) && !alive(&s->root))
 		return CAUSE_ROOT_EXIT;
 	if (s->owner.tgid && !alive(&s->owner))
@@ -75,7 +76,8 @@ __noinline int judge(u64 id, u64 now, u64 now_boot)
 		u32 cause = cause_to_end(s, c, now_boot);
 
 		if (cause)
-			begin_end(id, cause, cause == CAUSE_HALT ? 0 : c->grace);
+			begin_end(id, cause,
+				  cause == CAUSE_HALT ? 0 : c->grace);
 		state = STATE(READ_ONCE(c->status));
 	}
 	if (state == STATE_ENDING) {
@@ -123,7 +125,8 @@ __noinline int demand(u64 id, u64 since, u32 flags, u64 now, u64 now_boot)
 }
 
 /* The signal due for the process: 0 if there is none, or if it is killed or stopped already. */
-static inline int due_signal(struct task_struct *t, struct entry *e, struct pass *p)
+static inline int due_signal(struct task_struct *t, struct entry *e,
+			     struct pass *p)
 {
 	u64 session;
 	int sig;
@@ -134,7 +137,8 @@ static inline int due_signal(struct task_struct *t, struct entry *e, struct pass
 	if (!session || e->flags & FLAG_PROTECTED)
 		return 0;
 	sig = demand(session, e->since, e->flags, p->now, p->now_boot);
-	if (is_killed(plain(t)->signal) || (sig == SIGSTOP && is_stopping(plain(t)->signal)))
+	if (is_killed(plain(t)->signal) ||
+	    (sig == SIGSTOP && is_stopping(plain(t)->signal)))
 		return 0;
 	return sig;
 }

@@ -66,7 +66,8 @@ enum {
 #define TASK_NEW 0x0800
 #define SIGNAL_STOP_STOPPED 0x00000001
 #define SIGNAL_GROUP_EXIT 0x00000004
-#define SIGNAL_CLD_MASK 0x00000030 /* it goes on after a stop, which its parent is to be told */
+#define SIGNAL_CLD_MASK \
+	0x00000030 /* it goes on after a stop, which its parent is to be told */
 #define PT_EXITKILL (1U << 23)
 #define RLIMIT_CPU 0
 #define SIG_IGN 1
@@ -104,7 +105,8 @@ enum {
 #define ENOSPC 28
 #define ELOOP 40
 
-#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+#pragma clang attribute push(__attribute__((preserve_access_index)), \
+			     apply_to = record)
 
 typedef struct {
 	int counter;
@@ -207,11 +209,13 @@ struct signal_struct {
 	int group_exit_code;
 	int group_stop_count;
 	unsigned int flags;
-	struct core_state *core_state; /* a core dump runs; from 5.16, commit 0258b5fd7c71 */
+	struct core_state *
+		core_state; /* a core dump runs; from 5.16, commit 0258b5fd7c71 */
 	struct pid *pids[4];
 	struct mm_struct *oom_mm; /* the OOM killer chose it */
 	unsigned long maxrss; /* pages */
-	unsigned long long sum_sched_runtime; /* ns, of threads already released */
+	unsigned long long
+		sum_sched_runtime; /* ns, of threads already released */
 };
 
 struct kernfs_node {

@@ -37,7 +37,8 @@ static inline struct death *death_of(struct task_struct *t, u64 *key)
 
 	*key = (u64)uid_of(t) << 32 | (t->tgid & (DEATHS_PER_UID - 1));
 	d = bpf_map_lookup_elem(&deaths, key);
-	if (!d || d->tgid != (u32)t->tgid || d->sent.start != t->group_leader->start_boottime)
+	if (!d || d->tgid != (u32)t->tgid ||
+	    d->sent.start != t->group_leader->start_boottime)
 		return NULL;
 	return d;
 }
@@ -69,10 +70,12 @@ static inline bool ended_by(const struct sent *s, struct task_struct *t)
 		sig = t->group_leader->exit_code & 0x7f;
 	if (sig)
 		return sig == s->signal;
-	return s->flags & SENT_HANDLED && bpf_ktime_get_boot_ns() - s->time < HANDLED_NS;
+	return s->flags & SENT_HANDLED &&
+	       bpf_ktime_get_boot_ns() - s->time < HANDLED_NS;
 }
 
-static inline void tell_killer(struct sent *k, struct task_struct *t, u32 tgid, u64 start)
+static inline void tell_killer(struct sent *k, struct task_struct *t, u32 tgid,
+			       u64 start)
 {
 	struct sent *s = signal_to(tgid, start);
 
@@ -80,7 +83,8 @@ static inline void tell_killer(struct sent *k, struct task_struct *t, u32 tgid, 
 		*k = *s;
 	else
 		*k = (struct sent){};
-	if (k->signal == SIGKILL && k->from == SENDER_KERNEL && t->signal->oom_mm)
+	if (k->signal == SIGKILL && k->from == SENDER_KERNEL &&
+	    t->signal->oom_mm)
 		k->from = SENDER_OOM;
 }
 

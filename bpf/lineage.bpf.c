@@ -107,7 +107,8 @@ VERB(enter, err = found(a, &a->root, enter_stranger))
  */
 VERB(adopt, EACH(tally(a, held(t, adopt_one))))
 /* Repeated until a pass moves none; a child that is being born follows its creator. */
-VERB(follow, EACH(tally(a, follow_member(t->tgid, t->start_boottime, a->from, a->session))))
+VERB(follow, EACH(tally(a, follow_member(t->tgid, t->start_boottime, a->from,
+					 a->session))))
 VERB(move, err = move_one(a))
 VERB(dissolve, err = dissolve(a))
 VERB(carry, EACH(a->added += carry_task(plain(t))))

@@ -62,12 +62,15 @@ enum entry_flags {
 	FLAG_OWNER = 1 << 1, /* its death ends the sessions that it owns */
 	FLAG_ROOT = 1 << 2,
 	FLAG_CLIENT =
-		1 << 3, /* `clients` may have the session of a command that it asked for */
+		1
+		<< 3, /* `clients` may have the session of a command that it asked for */
 	FLAG_SPARED =
-		1 << 4, /* a mark named it as an agent: its calls are its own, see guard.h */
+		1
+		<< 4, /* a mark named it as an agent: its calls are its own, see guard.h */
 	FLAG_DAEMON = 1 << 7, /* protected by self-protection */
 	/* What was sent, in a byte of its own: see set_flags. */
-	FLAG_UNKILLED = 1 << 8, /* born condemned where it could not be signalled */
+	FLAG_UNKILLED =
+		1 << 8, /* born condemned where it could not be signalled */
 	FLAG_TERMED = 1 << 9, /* a pass sent SIGTERM */
 	FLAG_KILLED = 1 << 10, /* it was sent SIGKILL */
 	/* By the hook on signals alone. */
@@ -128,10 +131,12 @@ struct entry {
 	u64 start;
 	u64 session; /* 0: entered as owner or protected only */
 	u64 since; /* boottime ns at which it was entered */
-	struct origin creator; /* the call changes in an agent's entry, and births inherit it */
+	struct origin
+		creator; /* the call changes in an agent's entry, and births inherit it */
 	u32 flags;
 	u32 evidence;
-	struct file_id exe; /* by the exec hook; as it was found if no exec was seen */
+	struct file_id
+		exe; /* by the exec hook; as it was found if no exec was seen */
 };
 
 /* What is ours: a map by its id, or an inode of the pins by device and number. */
@@ -170,15 +175,19 @@ enum cause {
 
 enum session_flags {
 	SESSION_KEEP_ON_ROOT_EXIT = 1 << 0,
-	SESSION_KEPT = 1 << 1, /* its root was handed over from another session */
+	SESSION_KEPT =
+		1 << 1, /* its root was handed over from another session */
 	SESSION_AGENT = 1 << 2, /* opened by an exec */
 	SESSION_DRIFTED = 1 << 3, /* a walk had to correct its live count */
 	SESSION_JOINED = 1 << 4, /* opened for a container, see put_in() */
 	/* Its rule says whether it is guarded; without either, GUARD_ALL does. */
 	SESSION_GUARDED = 1 << 5,
 	SESSION_UNGUARDED = 1 << 6,
-	SESSION_SPARES = 1 << 7, /* its root and agents from its members, see guard.h */
-	SESSION_REFUSES = 1 << 8, /* and what would end them is refused, not only recorded */
+	SESSION_SPARES =
+		1 << 7, /* its root and agents from its members, see guard.h */
+	SESSION_REFUSES =
+		1
+		<< 8, /* and what would end them is refused, not only recorded */
 	SESSION_CGROUP = 1 << 9, /* it has a cgroup of its own, see moved.h */
 };
 
@@ -227,7 +236,9 @@ struct ctl {
 
 enum agent_flags {
 	AGENT_NESTS = 1 << 0, /* opens a session inside another session, too */
-	AGENT_EXACT = 1 << 1, /* a rule needs nothing but this name: a halt refuses it */
+	AGENT_EXACT =
+		1
+		<< 1, /* a rule needs nothing but this name: a halt refuses it */
 };
 
 /* What a session gets that an exec under this name (comm) opens. */
@@ -244,7 +255,9 @@ struct agent {
 
 enum looks {
 	LOOK_NAMES = 1 << 0, /* `agents` is not empty */
-	LOOK_JOINS = 1 << 1, /* a process that was put into a container, see put_in() */
+	LOOK_JOINS =
+		1
+		<< 1, /* a process that was put into a container, see put_in() */
 	LOOK_MAINS = 1 << 2, /* the process with which a container begins */
 	LOOK_TRACES = 1 << 3, /* TRACEPARENT of an agent's children */
 };
@@ -259,7 +272,8 @@ enum halt_mode {
 enum guard {
 	GUARD_ANY = 1 << 0, /* there may be one */
 	GUARD_ALL = 1 << 1, /* all do, unless their rule says otherwise */
-	GUARD_REFUSES = 1 << 2, /* what would leave is refused, not only recorded */
+	GUARD_REFUSES =
+		1 << 2, /* what would leave is refused, not only recorded */
 };
 
 /* User space writes it, mode last. Sessions that it ends are marked before, see ctl. */
@@ -297,7 +311,9 @@ struct shared {
 /* The answer of the verb "runs". */
 enum runs {
 	RUNS_FILE = 1 << 0, /* the process executes that file */
-	RUNS_INSIDE = 1 << 1, /* it is in a user namespace other than the initial one */
+	RUNS_INSIDE =
+		1
+		<< 1, /* it is in a user namespace other than the initial one */
 };
 
 /* Arguments and results of a verb; user space holds a lock around it. */
@@ -413,7 +429,8 @@ enum sender {
 };
 
 enum sent_flags {
-	SENT_FINAL = 1 << 0, /* with it the kernel decided that the process dies */
+	SENT_FINAL =
+		1 << 0, /* with it the kernel decided that the process dies */
 	SENT_HANDLED = 1 << 1, /* the process had a handler */
 	SENT_RAISED = 1 << 2, /* and later sent the same signal to itself */
 	SENT_PASSED = 1 << 3, /* an owner got it first, and passed it on */
@@ -491,7 +508,8 @@ struct event_session {
 /* A TCP socket that a member listens on. */
 struct listener {
 	u64 session; /* the member's when it began to listen */
-	struct identity process; /* it called listen(2); others may hold the socket too */
+	struct identity
+		process; /* it called listen(2); others may hold the socket too */
 	u64 since; /* boottime, ns */
 	u16 family; /* AF_INET, or AF_INET6 */
 	u16 port; /* 0: the kernel chooses it in listen(2) */
@@ -509,7 +527,9 @@ enum {
 	SEEN_DEAD = 1 << 0, /* no live thread */
 	SEEN_ZOMBIE = 1 << 1, /* and only the PID is left */
 	SEEN_KTHREAD = 1 << 2,
-	SEEN_THREAD = 1 << 3, /* only process.tgid and cpu_time count: add it to its process */
+	SEEN_THREAD =
+		1
+		<< 3, /* only process.tgid and cpu_time count: add it to its process */
 	SEEN_KILLED = 1 << 4, /* it is being killed, or is in exit_group() */
 	SEEN_STOPPED = 1 << 5, /* by a signal, all its threads */
 	SEEN_STOPPING = 1 << 6, /* that, or about to be */

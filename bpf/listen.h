@@ -78,9 +78,11 @@ static inline void begins_to_listen(struct sock *sk)
 	l.family = sk->__sk_common.skc_family;
 	l.port = sk->__sk_common.skc_num;
 	if (l.family == AF_INET)
-		bpf_probe_read_kernel(l.address, 4, &sk->__sk_common.skc_rcv_saddr);
+		bpf_probe_read_kernel(l.address, 4,
+				      &sk->__sk_common.skc_rcv_saddr);
 	else if (bpf_core_field_exists(sk->__sk_common.skc_v6_rcv_saddr))
-		bpf_probe_read_kernel(l.address, 16, &sk->__sk_common.skc_v6_rcv_saddr);
+		bpf_probe_read_kernel(l.address, 16,
+				      &sk->__sk_common.skc_v6_rcv_saddr);
 	if (bpf_map_update_elem(&listeners, &socket, &l, BPF_ANY))
 		count(COUNT_LISTEN_FAILED);
 	emit_listener(EVENT_LISTEN, socket, &l);

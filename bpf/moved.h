@@ -9,7 +9,8 @@
 #include "signalled.h"
 
 /* The current process has done it. Global, as it is rare. path: a kernel address, or 0. */
-__noinline int report_moved(u32 tgid, u64 start, u64 session, u64 cgroup, u64 path)
+__noinline int report_moved(u32 tgid, u64 start, u64 session, u64 cgroup,
+			    u64 path)
 {
 	struct sent s = { .time = bpf_ktime_get_boot_ns() };
 	struct event_moved *m;
@@ -28,7 +29,8 @@ __noinline int report_moved(u32 tgid, u64 start, u64 session, u64 cgroup, u64 pa
 	m->session = s.session;
 	m->facts = s.facts;
 	m->pad = 0;
-	if (!path || bpf_probe_read_kernel_str(m->path, sizeof(m->path), (void *)path) < 0)
+	if (!path || bpf_probe_read_kernel_str(m->path, sizeof(m->path),
+					       (void *)path) < 0)
 		m->path[0] = 0;
 	bpf_ringbuf_submit(m, wakeup(false));
 	return 0;
@@ -38,7 +40,8 @@ __noinline int report_moved(u32 tgid, u64 start, u64 session, u64 cgroup, u64 pa
  * The kernel also comes here for each hierarchy of version 1. Only one task moves at a
  * time, so the process's cgroup is still the new one. Threads move inside one limit only.
  */
-static inline void on_moved(struct cgroup *to, const char *path, struct task_struct *t)
+static inline void on_moved(struct cgroup *to, const char *path,
+			    struct task_struct *t)
 {
 	u32 tgid = t->tgid;
 	struct entry *e;
@@ -50,7 +53,8 @@ static inline void on_moved(struct cgroup *to, const char *path, struct task_str
 		return;
 	t = plain(t);
 	if ((u64)t->cgroups->dfl_cgrp == (u64)to)
-		report_moved(tgid, e->start, e->session, cgroup_of(t), (u64)path);
+		report_moved(tgid, e->start, e->session, cgroup_of(t),
+			     (u64)path);
 }
 
 #endif

@@ -48,7 +48,8 @@ static inline u32 depth_of(u64 id)
 }
 
 /* Make the process the root of the session. If it is a member, it leaves its session. */
-static inline long enter_root(struct task_struct *t, struct session *s, u64 id, u32 evidence)
+static inline long enter_root(struct task_struct *t, struct session *s, u64 id,
+			      u32 evidence)
 {
 	struct identity self = { .start = t->start_boottime, .tgid = t->tgid };
 	u32 tgid = t->tgid;
@@ -82,7 +83,8 @@ static inline long enter_root(struct task_struct *t, struct session *s, u64 id, 
 		if (join(tgid, &n))
 			return -ESRCH;
 		/* It may have forked in between: then the session stands, and ends. */
-		if (!t->signal->live.counter && forget(tgid, n.start) && !READ_ONCE(s->forks))
+		if (!t->signal->live.counter && forget(tgid, n.start) &&
+		    !READ_ONCE(s->forks))
 			return -ESRCH;
 	}
 	emit_birth(t, tgid, &n, cgroup_of(t), n.since);
@@ -137,7 +139,8 @@ static inline bool nest(u64 parent)
 }
 
 /* kept: instead of a->flags, for the verifier. */
-static inline long create_in(struct verb_args *a, struct task_struct *root, u32 slot, bool kept)
+static inline long create_in(struct verb_args *a, struct task_struct *root,
+			     u32 slot, bool kept)
 {
 	u64 id = slot | ((a->random & 0x3fffffff) ?: 1) << 32;
 	struct session *s = bpf_map_lookup_elem(&sessions, &slot);
@@ -182,7 +185,8 @@ static inline long create_in(struct verb_args *a, struct task_struct *root, u32 
 		c->id = 0;
 		return -ESRCH;
 	}
-	err = kept ? hand_over(root, id, a->from) : enter_root(root, s, id, a->evidence);
+	err = kept ? hand_over(root, id, a->from) :
+		     enter_root(root, s, id, a->evidence);
 	if (err) {
 		unnest(parent);
 		s->id = 0;
@@ -238,8 +242,8 @@ static inline struct agent *agent_of(struct task_struct *t, char comm[COMM_LEN])
  * The session is named comm until user space gives it the name from its rule. g is NULL
  * for a process that was put into a container.
  */
-static inline void open_for(struct task_struct *t, u64 from, struct agent *g, bool joined,
-			    const char comm[COMM_LEN])
+static inline void open_for(struct task_struct *t, u64 from, struct agent *g,
+			    bool joined, const char comm[COMM_LEN])
 {
 	u32 zero = 0, slot, uid = uid_of(t);
 	struct verb_args *a = bpf_map_lookup_elem(&opening, &zero);
@@ -258,7 +262,8 @@ static inline void open_for(struct task_struct *t, u64 from, struct agent *g, bo
 	__builtin_memset(a, 0, sizeof(*a));
 	a->random = bpf_get_prandom_u32();
 	a->from = from;
-	a->flags = SESSION_AGENT | (joined ? SESSION_JOINED | SESSION_KEEP_ON_ROOT_EXIT : 0);
+	a->flags = SESSION_AGENT |
+		   (joined ? SESSION_JOINED | SESSION_KEEP_ON_ROOT_EXIT : 0);
 	if (g) {
 		a->grace = g->grace;
 		a->max_lifetime = g->max_lifetime;
@@ -291,7 +296,8 @@ __noinline int open_current(u64 from, bool named, bool joined)
 }
 #define open_here(t, from, g, joined) open_current(from, g, joined)
 #else
-#define open_here(t, from, g, joined) open_for(t->group_leader, from, g, joined, comm)
+#define open_here(t, from, g, joined) \
+	open_for(t->group_leader, from, g, joined, comm)
 #endif
 
 /* Has the process become what a rule may want a session for? */
@@ -305,7 +311,8 @@ static inline bool barred(const struct agent *g, u64 in)
 {
 	u32 mode = READ_ONCE(control.halt.mode);
 
-	return g && g->flags & AGENT_EXACT && (mode == HALT_ALL || (mode == HALT_DRAIN && !in));
+	return g && g->flags & AGENT_EXACT &&
+	       (mode == HALT_ALL || (mode == HALT_DRAIN && !in));
 }
 
 /* Kill an agent that must not start. Runs in the process itself. */

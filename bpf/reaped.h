@@ -49,7 +49,8 @@ static inline void on_free(struct task_struct *t)
 
 	if (t->pid != t->tgid || !occupied(id.tgid))
 		return;
-	id.start = t->start_boottime; /* read late: its cache line of the task is cold */
+	id.start =
+		t->start_boottime; /* read late: its cache line of the task is cold */
 	e = dead_at(&id);
 	if (e)
 		reaped(&id, e);
@@ -68,10 +69,12 @@ static inline bool is_gone(struct task_struct *leader)
  * Bring an entry up to date if its process is dead: torn down, reaped. Another CPU may be
  * counting it. The element may be another process's at each read: so it is looked up again.
  */
-static long settle_dead(struct bpf_map *map, u32 *tgid, struct entry *e, bool *counting)
+static long settle_dead(struct bpf_map *map, u32 *tgid, struct entry *e,
+			bool *counting)
 {
 	u64 word = READ_ONCE(e->start);
-	struct identity id = { .start = word & (ENTRY_TEARING - 1), .tgid = *tgid };
+	struct identity id = { .start = word & (ENTRY_TEARING - 1),
+			       .tgid = *tgid };
 	struct task_struct *t;
 	bool hashed, gone;
 
@@ -105,7 +108,8 @@ __noinline bool recount(void)
 		return false;
 	if (bpf_task_from_pid)
 		bpf_for_each_map_elem(&processes, settle_dead, &counting, 0);
-	WRITE_ONCE(control.recount, now + RECOUNT_NS + 10 * (bpf_ktime_get_ns() - now));
+	WRITE_ONCE(control.recount,
+		   now + RECOUNT_NS + 10 * (bpf_ktime_get_ns() - now));
 	return !counting;
 }
 #else

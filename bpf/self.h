@@ -84,15 +84,17 @@ static inline int deny_map(struct bpf_map *map)
  * change what it reads.
  */
 #define TYPE(n) (1ULL << (n))
-#define HARMLESS_TYPES                                                                         \
-	(TYPE(1) /* socket_filter */ | TYPE(3) /* sched_cls */ | TYPE(4) /* sched_act */ |     \
-	 TYPE(6) /* xdp */ | TYPE(8) /* cgroup_skb */ | TYPE(9) /* cgroup_sock */ | TYPE(10) | \
-	 TYPE(11) | TYPE(12) /* lwt */ | TYPE(13) /* sock_ops */ | TYPE(14) /* sk_skb */ |     \
-	 TYPE(15) /* cgroup_device */ | TYPE(16) /* sk_msg */ |                                \
-	 TYPE(18) /* cgroup_sock_addr */ | TYPE(19) /* lwt_seg6local */ |                      \
-	 TYPE(20) /* lirc_mode2 */ | TYPE(21) /* sk_reuseport */ |                             \
-	 TYPE(22) /* flow_dissector */ | TYPE(23) /* cgroup_sysctl */ |                        \
-	 TYPE(25) /* cgroup_sockopt */ | TYPE(30) /* sk_lookup */ | TYPE(32) /* netfilter */)
+#define HARMLESS_TYPES                                                     \
+	(TYPE(1) /* socket_filter */ | TYPE(3) /* sched_cls */ |           \
+	 TYPE(4) /* sched_act */ | TYPE(6) /* xdp */ |                     \
+	 TYPE(8) /* cgroup_skb */ | TYPE(9) /* cgroup_sock */ | TYPE(10) | \
+	 TYPE(11) | TYPE(12) /* lwt */ | TYPE(13) /* sock_ops */ |         \
+	 TYPE(14) /* sk_skb */ | TYPE(15) /* cgroup_device */ |            \
+	 TYPE(16) /* sk_msg */ | TYPE(18) /* cgroup_sock_addr */ |         \
+	 TYPE(19) /* lwt_seg6local */ | TYPE(20) /* lirc_mode2 */ |        \
+	 TYPE(21) /* sk_reuseport */ | TYPE(22) /* flow_dissector */ |     \
+	 TYPE(23) /* cgroup_sysctl */ | TYPE(25) /* cgroup_sockopt */ |    \
+	 TYPE(30) /* sk_lookup */ | TYPE(32) /* netfilter */)
 
 /*
  * Each load, open by id and open of a pin ends here. All programs of ours have a type
@@ -107,7 +109,8 @@ static inline int deny_program(struct bpf_prog *p)
 
 static inline bool own_inode(struct inode *i)
 {
-	return i->i_sb->s_magic == BPF_FS_MAGIC && known(i->i_sb->s_dev, i->i_ino);
+	return i->i_sb->s_magic == BPF_FS_MAGIC &&
+	       known(i->i_sb->s_dev, i->i_ino);
 }
 
 /* When its link is unpinned, a program is detached. */
@@ -117,13 +120,15 @@ static inline int deny_unlink(struct inode *dir)
 }
 
 /* A pin moved away or replaced, or the directory itself: the next daemon would miss it. */
-static inline int deny_rename(struct inode *from, struct dentry *what, struct inode *to)
+static inline int deny_rename(struct inode *from, struct dentry *what,
+			      struct inode *to)
 {
 	struct inode *itself = what->d_inode;
 
 	if (from->i_sb->s_magic != BPF_FS_MAGIC)
 		return 0;
-	return deny(own_inode(from) || own_inode(to) || (itself && own_inode(itself)));
+	return deny(own_inode(from) || own_inode(to) ||
+		    (itself && own_inode(itself)));
 }
 
 #endif

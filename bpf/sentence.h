@@ -32,7 +32,8 @@ static inline bool tell_sent(struct task_struct *t, int err, struct pass *p)
 }
 
 /* Continue a member that was stopped by a pause. */
-__noinline int continue_member(struct task_struct *t __arg_trusted, struct pass *p)
+__noinline int continue_member(struct task_struct *t __arg_trusted,
+			       struct pass *p)
 {
 	struct entry *e = entered(t->tgid, t->start_boottime);
 
@@ -64,7 +65,8 @@ __noinline int stop_member(struct task_struct *t __arg_trusted, struct pass *p)
  * A global function, so that the verifier knows nothing of the pass's counts: it would
  * follow each of their values.
  */
-__noinline int signal_member(struct task_struct *t __arg_trusted, int sig, struct pass *p)
+__noinline int signal_member(struct task_struct *t __arg_trusted, int sig,
+			     struct pass *p)
 {
 	u32 tgid = t->tgid, mark = sig == SIGKILL ? FLAG_KILLED : FLAG_TERMED;
 	struct entry *e = entered(tgid, t->start_boottime);
@@ -140,7 +142,8 @@ static inline void pass_all(struct pass *p)
 		again = p->now + HANDOVER_NS;
 	else if (more)
 		again = 1;
-	else if (p->failed) /* not at once: a pass at every fork of the host would be worse */
+	else if (
+		p->failed) /* not at once: a pass at every fork of the host would be worse */
 		again = p->now + RETRY_NS;
 	if (again)
 		arm(again);

@@ -35,13 +35,15 @@ static inline struct ctl *ctl_of(u64 id)
  * there. Functions with such a loop are global: the verifier checks them once for each program,
  * and not at each call with every state that can precede it.
  */
-#define for_each_around(id, s, c)                                                  \
-	for (int i = 0; i < MAX_DEPTH && (s = session_of(id)) && (c = ctl_of(id)); \
+#define for_each_around(id, s, c)                                       \
+	for (int i = 0;                                                 \
+	     i < MAX_DEPTH && (s = session_of(id)) && (c = ctl_of(id)); \
 	     i++, id = s->parent)
 
 /* The same without the decisions about them. */
-#define for_each_counted(id, s) \
-	for (int i = 0; i < MAX_DEPTH && (s = session_of(id)); i++, id = s->parent)
+#define for_each_counted(id, s)                                \
+	for (int i = 0; i < MAX_DEPTH && (s = session_of(id)); \
+	     i++, id = s->parent)
 
 /* Its root and agents are spared, from now on. */
 static inline void note_spares(const struct ctl *c)
@@ -86,7 +88,8 @@ static inline bool earliest(u64 *when, u64 t)
 __noinline int arm(u64 when)
 {
 	if (!earliest(&control.due, when))
-		WRITE_ONCE(control.due, 1); /* too early costs only a useless pass */
+		WRITE_ONCE(control.due,
+			   1); /* too early costs only a useless pass */
 	return 0;
 }
 
@@ -104,10 +107,15 @@ struct change {
 };
 
 #define BORN ((struct change){ .forks = 1, .held = 1, .live = 1 })
-#define JOINED ((struct change){ .held = 1, .live = 1 }) /* entered other than by a fork */
-#define LEFT ((struct change){ .held = -1, .live = -1 }) /* or died and was not remembered */
+#define JOINED                       \
+	((struct change){ .held = 1, \
+			  .live = 1 }) /* entered other than by a fork */
+#define LEFT                          \
+	((struct change){ .held = -1, \
+			  .live = -1 }) /* or died and was not remembered */
 #define DIED ((struct change){ .live = -1, .dying = 1 })
-#define FOUND_DEAD ((struct change){ .held = 1, .dying = 1 }) /* was never live here */
+#define FOUND_DEAD \
+	((struct change){ .held = 1, .dying = 1 }) /* was never live here */
 #define TORN_DOWN ((struct change){ .dying = -1 })
 #define REAPED ((struct change){ .held = -1 })
 
@@ -222,7 +230,8 @@ static inline u32 demanded(u64 id)
 	if (s->parent)
 		return chain_demands(id);
 	return (kills(STATE(READ_ONCE(c->status))) ? CONDEMNED : 0) |
-	       (READ_ONCE(c->paused) ? PAUSED : 0) | (c->flags & SESSION_CGROUP ? IN_CGROUP : 0);
+	       (READ_ONCE(c->paused) ? PAUSED : 0) |
+	       (c->flags & SESSION_CGROUP ? IN_CGROUP : 0);
 }
 
 static inline bool condemned(u64 id)

@@ -16,15 +16,17 @@
 
 /* enum of include/trace/events/signal.h */
 #define TRACE_SIGNAL_DELIVERED 0
-#define TRACE_SIGNAL_LOSE_INFO 4 /* delivered, but the process does not learn the sender */
+#define TRACE_SIGNAL_LOSE_INFO \
+	4 /* delivered, but the process does not learn the sender */
 
 #define SIG(n) (1U << (n))
 #define NEVER_KILL (SIG(SIGCHLD) | SIG(SIGURG) | SIG(SIGWINCH))
 #define STOPS (SIG(SIGSTOP) | SIG(SIGTSTP) | SIG(SIGTTIN) | SIG(SIGTTOU))
 /* Requests to end, which a process may handle. */
 #define ASKS (SIG(SIGHUP) | SIG(SIGINT) | SIG(SIGQUIT) | SIG(SIGTERM))
-#define FAULTS \
-	(SIG(SIGILL) | SIG(SIGTRAP) | SIG(SIGBUS) | SIG(SIGFPE) | SIG(SIGSEGV) | SIG(SIGSYS))
+#define FAULTS                                                    \
+	(SIG(SIGILL) | SIG(SIGTRAP) | SIG(SIGBUS) | SIG(SIGFPE) | \
+	 SIG(SIGSEGV) | SIG(SIGSYS))
 
 /* A fault, or with a core dump: then the process is marked only when it takes the signal. */
 #define MARKED_LATE (FAULTS | SIG(SIGABRT) | SIG(SIGXCPU) | SIG(SIGXFSZ))
@@ -43,7 +45,8 @@ static inline u64 handler_of(struct task_struct *t, int sig)
 	if (!action)
 		return 0;
 	action += bpf_core_field_offset(struct sighand_struct, action);
-	action += (u64)((u32)(sig - 1) & 63) * bpf_core_type_size(struct k_sigaction);
+	action += (u64)((u32)(sig - 1) & 63) *
+		  bpf_core_type_size(struct k_sigaction);
 	action += bpf_core_field_offset(struct k_sigaction, sa.sa_handler);
 	bpf_probe_read_kernel(&handler, sizeof(handler), (void *)action);
 	return handler;
@@ -63,12 +66,14 @@ static inline u8 sender_of(u64 info, int sig, bool itself)
 	if (info)
 		bpf_probe_read_kernel(
 			&code, sizeof(code),
-			(void *)info + bpf_core_field_offset(struct kernel_siginfo, si_code));
+			(void *)info + bpf_core_field_offset(
+					       struct kernel_siginfo, si_code));
 	if (code > 0 && is_one_of(sig, FAULTS))
 		return itself ? SENDER_FAULT : SENDER_KERNEL;
 	if (code > 0)
 		return code <= POLL_HUP ? SENDER_IO : SENDER_KERNEL;
-	return code == SI_TIMER || code == SI_ASYNCIO ? SENDER_TIMER : SENDER_PROCESS;
+	return code == SI_TIMER || code == SI_ASYNCIO ? SENDER_TIMER :
+							SENDER_PROCESS;
 }
 
 static __attribute__((noinline)) int describe_sender(struct sent *s)
@@ -90,7 +95,8 @@ static __attribute__((noinline)) int describe_sender(struct sent *s)
 	if (!(e->flags & FLAG_OWNER) || s->by.start == s->start)
 		return 0;
 	first = signal_to(s->by.tgid, s->by.start);
-	if (!first || first->signal != s->signal || s->time - first->time > HANDLED_NS)
+	if (!first || first->signal != s->signal ||
+	    s->time - first->time > HANDLED_NS)
 		return 0;
 	s->from = first->from;
 	s->by = first->by;
@@ -112,7 +118,8 @@ static inline bool is_out_of_time(struct signal_struct *s)
  * Why the kernel sent it. Without siginfo it sends what the current process does by its exit
  * or in another system call than kill(), and with 1 what nobody asked for.
  */
-static __attribute__((noinline)) int tell_cause(struct sent *s, u64 info, struct task_struct *t)
+static __attribute__((noinline)) int tell_cause(struct sent *s, u64 info,
+						struct task_struct *t)
 {
 	struct task_struct *by = (void *)bpf_get_current_task();
 	bool traces = t->ptrace && BPF_CORE_READ(t, parent) == by;
@@ -122,7 +129,8 @@ static __attribute__((noinline)) int tell_cause(struct sent *s, u64 info, struct
 	if (s->from == SENDER_PROCESS && !info) {
 		if (exits)
 			s->from = SENDER_PARENT;
-		else if (s->signal == SIGKILL && !traces) /* else it is PTRACE_KILL */
+		else if (s->signal == SIGKILL &&
+			 !traces) /* else it is PTRACE_KILL */
 			s->from = SENDER_CGROUP;
 		else if (itself)
 			s->from = SENDER_KERNEL;
@@ -134,7 +142,8 @@ static __attribute__((noinline)) int tell_cause(struct sent *s, u64 info, struct
 	} else if (exits) {
 		bool tracer = traces && t->ptrace & PT_EXITKILL;
 
-		if (!tracer && pid_in_own_namespace(BPF_CORE_READ(by, group_leader)) != 1)
+		if (!tracer &&
+		    pid_in_own_namespace(BPF_CORE_READ(by, group_leader)) != 1)
 			return 0;
 		describe_sender(s);
 		s->from = tracer ? SENDER_TRACER : SENDER_NAMESPACE;
@@ -164,8 +173,9 @@ static inline bool is_ours(const struct entry *to, const struct sent *s)
 }
 
 /* Who sent it, and why. False: it is ours. to is NULL for an outsider. */
-static __attribute__((noinline)) int tell_signal(struct sent *s, u64 *ctx, int sig,
-						 struct task_struct *t, const struct entry *to)
+static __attribute__((noinline)) int tell_signal(struct sent *s, u64 *ctx,
+						 int sig, struct task_struct *t,
+						 const struct entry *to)
 {
 	u64 info = 0;
 
@@ -186,11 +196,13 @@ static __attribute__((noinline)) int tell_signal(struct sent *s, u64 *ctx, int s
 /* Has the kernel decided that the process dies of it? */
 static inline bool is_final(struct task_struct *t, int sig)
 {
-	return t->signal->flags & SIGNAL_GROUP_EXIT && t->signal->group_exit_code == sig;
+	return t->signal->flags & SIGNAL_GROUP_EXIT &&
+	       t->signal->group_exit_code == sig;
 }
 
 /* An outsider's, if it dies of it: the first, as older kernels send more to who is dying. */
-static __attribute__((noinline)) int remember_death(u64 *ctx, int sig, struct task_struct *t)
+static __attribute__((noinline)) int remember_death(u64 *ctx, int sig,
+						    struct task_struct *t)
 {
 	struct death d = {};
 	u64 key;
@@ -207,7 +219,8 @@ static __attribute__((noinline)) int remember_death(u64 *ctx, int sig, struct ta
 	return 0;
 }
 
-static inline void report_stop(u16 type, u32 tgid, const struct entry *to, const struct sent *s)
+static inline void report_stop(u16 type, u32 tgid, const struct entry *to,
+			       const struct sent *s)
 {
 	struct event_stop *e;
 
@@ -223,21 +236,22 @@ static inline void report_stop(u16 type, u32 tgid, const struct entry *to, const
 	bpf_ringbuf_submit(e, wakeup(false));
 }
 
-static inline void remember_signal(struct task_struct *t, u32 tgid, struct entry *to,
-				   struct sent *s)
+static inline void remember_signal(struct task_struct *t, u32 tgid,
+				   struct entry *to, struct sent *s)
 {
 	struct sent *old = signal_to(tgid, s->start);
 
 	if (old && old->flags & SENT_FINAL)
 		return;
 	if (old && old->flags & SENT_HANDLED && old->signal == s->signal &&
-	    s->from == SENDER_PROCESS && s->by.tgid == tgid && s->by.start == s->start) {
+	    s->from == SENDER_PROCESS && s->by.tgid == tgid &&
+	    s->by.start == s->start) {
 		old->flags |= SENT_RAISED | s->flags;
 		return;
 	}
 	/* Who sends it again, while the process shuts down, has not caused that. */
-	if (old && old->flags & s->flags & SENT_HANDLED && old->signal == s->signal &&
-	    s->time - old->time < HANDLED_NS)
+	if (old && old->flags & s->flags & SENT_HANDLED &&
+	    old->signal == s->signal && s->time - old->time < HANDLED_NS)
 		return;
 	set_flags(to, FLAG_SIGNALLED);
 	if (bpf_map_update_elem(&killers, &tgid, s, BPF_ANY))
@@ -248,8 +262,8 @@ static inline void remember_signal(struct task_struct *t, u32 tgid, struct entry
 }
 
 /* Not inline: what it keeps on the stack would cost each signal of an outsider. */
-static __attribute__((noinline)) int signalled(u64 *ctx, int sig, struct task_struct *t,
-					       struct entry *to)
+static __attribute__((noinline)) int
+signalled(u64 *ctx, int sig, struct task_struct *t, struct entry *to)
 {
 	u32 tgid = t->tgid;
 	struct sent s = {};
@@ -300,14 +314,16 @@ static inline bool survives(struct task_struct *t, int sig)
 }
 
 /* Returns whether the process may die of the signal, or stop. */
-static inline bool on_signal(u64 *ctx, int sig, struct task_struct *t, int result)
+static inline bool on_signal(u64 *ctx, int sig, struct task_struct *t,
+			     int result)
 {
 	struct entry *to;
 
 	if (is_one_of(sig, NEVER_KILL))
 		return false;
 	if (sig != SIGCONT) {
-		if (result != TRACE_SIGNAL_DELIVERED && result != TRACE_SIGNAL_LOSE_INFO)
+		if (result != TRACE_SIGNAL_DELIVERED &&
+		    result != TRACE_SIGNAL_LOSE_INFO)
 			return false;
 		if (survives(t, sig))
 			return false;

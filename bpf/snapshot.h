@@ -20,7 +20,8 @@ static inline s64 rss_of(struct mm_struct *mm)
 		       BPF_CORE_READ(old, rss_stat.count[1].counter) +
 		       BPF_CORE_READ(old, rss_stat.count[3].counter);
 	}
-	return mm->rss_stat[0].count + mm->rss_stat[1].count + mm->rss_stat[3].count;
+	return mm->rss_stat[0].count + mm->rss_stat[1].count +
+	       mm->rss_stat[3].count;
 }
 
 /* The session of a dead process, while that is on record; 0: none. */
@@ -35,7 +36,8 @@ static inline u64 session_of_dead(u32 tgid, u64 start)
 
 static inline int on_snapshot(struct seq_file *seq, struct task_struct *t)
 {
-	u64 start = t->group_leader->start_boottime, filter = control.filter, session = 0;
+	u64 start = t->group_leader->start_boottime, filter = control.filter,
+	    session = 0;
 	struct signal_struct *signal = t->signal;
 	u32 tgid = t->tgid;
 	struct entry *e = bpf_map_lookup_elem(&processes, &tgid);

@@ -8,7 +8,8 @@
 
 /* Carry out the verb for the named process, if it lives. */
 static inline long found(struct verb_args *a, const struct identity *id,
-			 long (*each)(struct verb_args *a, struct task_struct *t))
+			 long (*each)(struct verb_args *a,
+				      struct task_struct *t))
 {
 	struct task_struct *t = bpf_task_from_pid(id->tgid);
 	long err;
@@ -99,7 +100,8 @@ static inline long settle(struct verb_args *a)
 	return 0;
 }
 
-static long reconcile_death(struct bpf_map *map, u32 *tgid, struct entry *e, u32 *removed)
+static long reconcile_death(struct bpf_map *map, u32 *tgid, struct entry *e,
+			    u32 *removed)
 {
 	u64 start = e->start;
 	struct task_struct *t;
@@ -117,7 +119,8 @@ static long reconcile_death(struct bpf_map *map, u32 *tgid, struct entry *e, u32
 }
 
 /* Let a global function have the process: it takes only one that is held. */
-static inline int held(struct task_struct *t, int (*each)(struct task_struct *t))
+static inline int held(struct task_struct *t,
+		       int (*each)(struct task_struct *t))
 {
 	struct task_struct *ref = bpf_task_acquire(t);
 	int n;

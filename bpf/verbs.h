@@ -23,8 +23,9 @@ static inline struct verb_args *args(void)
 static inline bool is_named(struct task_struct *t, const struct identity *id)
 {
 	return (u32)t->tgid == id->tgid && t->pid == t->tgid &&
-	       (!id->start || t->start_boottime == id->start) && t->signal->live.counter &&
-	       !(t->flags & PF_KTHREAD) && !is_new(t);
+	       (!id->start || t->start_boottime == id->start) &&
+	       t->signal->live.counter && !(t->flags & PF_KTHREAD) &&
+	       !is_new(t);
 }
 
 /* The owner is entered before its session: the root's first child may meet both. */
@@ -80,7 +81,8 @@ __noinline int is_member(u32 tgid, u64 start, u64 id)
 
 	if (e && !e->start)
 		return COUNTING;
-	return e && e->start == start && e->session && chain_has(e->session, id);
+	return e && e->start == start && e->session &&
+	       chain_has(e->session, id);
 }
 
 /*
@@ -89,8 +91,8 @@ __noinline int is_member(u32 tgid, u64 start, u64 id)
  * being counted, and there was no birth (forks was read before it), a live count that
  * drifted is corrected.
  */
-static inline void close_if_empty(struct verb_args *a, struct session *s, struct ctl *c,
-				  u64 forks, u64 counting)
+static inline void close_if_empty(struct verb_args *a, struct session *s,
+				  struct ctl *c, u64 forks, u64 counting)
 {
 	u32 status;
 
@@ -108,7 +110,8 @@ static inline void close_if_empty(struct verb_args *a, struct session *s, struct
 		}
 	}
 	/* Still active, but without a member: its root was the last. */
-	begin_end(a->session, c->over ? CAUSE_MAX_PROCESSES : CAUSE_ROOT_EXIT, 0);
+	begin_end(a->session, c->over ? CAUSE_MAX_PROCESSES : CAUSE_ROOT_EXIT,
+		  0);
 	if (READ_ONCE(s->dying) > 0)
 		return;
 	status = READ_ONCE(c->status);
@@ -124,7 +127,8 @@ struct heirs {
 	u64 from, to;
 };
 
-static long hand_dead(struct bpf_map *map, u32 *tgid, struct entry *e, struct heirs *h)
+static long hand_dead(struct bpf_map *map, u32 *tgid, struct entry *e,
+		      struct heirs *h)
 {
 	if (e->session == h->from && swap(&e->session, h->from, h->to))
 		__sync_fetch_and_add(&h->of->held, -1);
@@ -137,12 +141,15 @@ static long hand_dead(struct bpf_map *map, u32 *tgid, struct entry *e, struct he
  */
 static inline void hand_over_dead(struct session *s, u64 id)
 {
-	struct heirs h = { .of = s, .from = id | SESSION_DEAD, .to = s->parent | SESSION_DEAD };
+	struct heirs h = { .of = s,
+			   .from = id | SESSION_DEAD,
+			   .to = s->parent | SESSION_DEAD };
 
 	bpf_for_each_map_elem(&processes, hand_dead, &h, 0);
 }
 #else
-#define hand_over_dead(s, id) ((void)0) /* user space has, one by one: see hand_one() */
+#define hand_over_dead(s, id) \
+	((void)0) /* user space has, one by one: see hand_one() */
 #endif
 
 /*
@@ -162,14 +169,18 @@ static inline long release(struct verb_args *a)
 	if (!s || !c)
 		return -ENOENT;
 	status = READ_ONCE(c->status);
-	if (STATE(status) < STATE_EMPTY || !swap(&c->status, status, STATE_FREE))
+	if (STATE(status) < STATE_EMPTY ||
+	    !swap(&c->status, status, STATE_FREE))
 		return -EBUSY;
-	nested = fetch_add(&c->nested, 1); /* 1, as adding 0 would be no barrier before 5.12 */
+	nested = fetch_add(
+		&c->nested,
+		1); /* 1, as adding 0 would be no barrier before 5.12 */
 	__sync_fetch_and_add(&c->nested, -1);
 	busy = nested || s->live > 0 || s->dying > 0;
 	if (!busy && s->parent && s->held > 0) {
 		hand_over_dead(s, id);
-		busy = READ_ONCE(s->held) > 0; /* one is being reaped right now */
+		busy = READ_ONCE(s->held) >
+		       0; /* one is being reaped right now */
 	}
 	if (busy) {
 		WRITE_ONCE(c->status, status);
@@ -181,7 +192,8 @@ static inline long release(struct verb_args *a)
 	s->id = 0;
 	c->id = 0;
 	c->status = 0;
-	give_back(slot); /* if that fails the slot is not used again, but the record is gone */
+	give_back(
+		slot); /* if that fails the slot is not used again, but the record is gone */
 	return 0;
 }
 
@@ -305,7 +317,8 @@ static inline int reconcile_birth(struct task_struct *t)
 	n.session = session_at(p->session, n.start);
 	if (!n.session)
 		return 0;
-	n.since = n.start; /* so that its own children are found in the same walk */
+	n.since =
+		n.start; /* so that its own children are found in the same walk */
 	n.creator.start = p->start;
 	n.creator.tgid = parent->tgid;
 	n.creator.call = call_of(p);
@@ -340,7 +353,8 @@ static inline long set_terms(struct verb_args *a)
 	c->max_rss = a->max_rss;
 	c->idle = a->idle;
 	c->rule = a->rule;
-	c->flags = a->flags | (c->flags & (SESSION_KEPT | SESSION_AGENT | SESSION_JOINED | SESSION_CGROUP));
+	c->flags = a->flags | (c->flags & (SESSION_KEPT | SESSION_AGENT |
+					   SESSION_JOINED | SESSION_CGROUP));
 	note_spares(c);
 	__builtin_memcpy(c->name, a->name, sizeof(c->name));
 	if (c->expires)
@@ -370,12 +384,15 @@ static inline long enter_stranger(struct verb_args *a, struct task_struct *t)
 static inline int adopt_child(struct verb_args *a, struct task_struct *t)
 {
 	struct task_struct *up = t->real_parent->group_leader;
-	struct identity parent = { .start = up->start_boottime, .tgid = up->tgid };
+	struct identity parent = { .start = up->start_boottime,
+				   .tgid = up->tgid };
 	struct entry *e = entered(parent.tgid, parent.start);
 
-	if (!e || e->session != a->session || !t->signal->live.counter || foreign(t))
+	if (!e || e->session != a->session || !t->signal->live.counter ||
+	    foreign(t))
 		return 0;
-	return adopt(t, 0, a->session, &parent, EVIDENCE(EVIDENCE_ADOPTED, SOURCE_PARENT));
+	return adopt(t, 0, a->session, &parent,
+		     EVIDENCE(EVIDENCE_ADOPTED, SOURCE_PARENT));
 }
 
 /*
@@ -413,7 +430,9 @@ static inline long move_one(struct verb_args *a)
 		return -ESRCH;
 	if (is_root(a->from, a->root.tgid, a->root.start))
 		return -EPERM;
-	return move(a->root.tgid, a->root.start, a->from, a->session) > 0 ? 0 : -ESRCH;
+	return move(a->root.tgid, a->root.start, a->from, a->session) > 0 ?
+		       0 :
+		       -ESRCH;
 }
 
 /*

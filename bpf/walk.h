@@ -13,8 +13,9 @@
 #include "verbs.h"
 
 /* Carry out the verb when the walk meets the named process. */
-static inline void walked(struct verb_args *a, struct task_struct *t, const struct identity *id,
-			  long (*each)(struct verb_args *a, struct task_struct *t))
+static inline void
+walked(struct verb_args *a, struct task_struct *t, const struct identity *id,
+       long (*each)(struct verb_args *a, struct task_struct *t))
 {
 	if (a->err == -ESRCH && is_named(t, id))
 		a->err = each(a, t);
@@ -34,7 +35,8 @@ static inline void whois_walked(struct verb_args *a, struct task_struct *t)
 /* The half of the sentence that needs no signal; user space sends them. */
 static inline void sentence_walked(struct verb_args *a, struct task_struct *t)
 {
-	struct pass p = { .now = bpf_ktime_get_ns(), .now_boot = bpf_ktime_get_boot_ns() };
+	struct pass p = { .now = bpf_ktime_get_ns(),
+			  .now_boot = bpf_ktime_get_boot_ns() };
 
 	a->visited++;
 	if (due_signal(t, entry_at(t->tgid), &p))
@@ -47,7 +49,8 @@ static inline void sentence_walked(struct verb_args *a, struct task_struct *t)
  */
 static inline void settle_walked(struct verb_args *a, struct task_struct *t)
 {
-	struct identity id = { .start = t->group_leader->start_boottime, .tgid = t->tgid };
+	struct identity id = { .start = t->group_leader->start_boottime,
+			       .tgid = t->tgid };
 	struct entry *e;
 
 	a->live += is_member(id.tgid, id.start, a->session) & MEMBER;
@@ -87,7 +90,8 @@ static inline long reap(struct verb_args *a)
 /* For an entry that is in no snapshot: if this walk does not meet it either, it is gone. */
 static inline void bury_walked(struct verb_args *a, struct task_struct *t)
 {
-	if ((u32)t->tgid == a->root.tgid && t->group_leader->start_boottime == a->root.start &&
+	if ((u32)t->tgid == a->root.tgid &&
+	    t->group_leader->start_boottime == a->root.start &&
 	    t->signal->live.counter)
 		a->live++;
 }

@@ -3,6 +3,7 @@
 package systemd
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"os/exec"
@@ -119,11 +120,12 @@ func starts(t *testing.T, dir, script string) {
 
 func TestSystemd(t *testing.T) {
 	fetched(t, scripts+"/fetch-qemu.sh", cache+"/qemu")
-	fetched(t, scripts+"/fetch-kernels.sh", cache+"/kernels", series)
+	with := cmp.Or(os.Getenv("LNGTEST_SERIES"), series)
+	fetched(t, scripts+"/fetch-kernels.sh", cache+"/kernels", with)
 	fetched(t, scripts+"/systemd/rootfs.sh", cache+"/systemd")
 	checks := names(t, "checks.sh")
 	asked := only(t, checks)
-	guest(t, machine{series, 1536, 20 * time.Minute}, checks, asked, cache+"/systemd/root", overlay(t, asked))
+	guest(t, machine{with, 1536, 20 * time.Minute}, checks, asked, cache+"/systemd/root", overlay(t, asked))
 }
 
 // machine is the differences between the guests.

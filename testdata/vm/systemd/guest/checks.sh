@@ -61,7 +61,7 @@ base='install_ start sessions' # what all the others stand on
 only=
 [ ! -e only ] || only=$(cat only)
 for name in install_ verify start capabilities network exports journal sessions others reload restart upgrade killed dead watchdog flags \
-	recipe systemd_run systemd_run_user cgroups at_cron reaper socket unload stop uninstall force; do
+	recipe systemd_run systemd_run_user cgroups limits at_cron reaper socket unload stop uninstall force; do
 	[ -z "$only" ] || [[ " $base $only " == *" $name "* ]] || continue
 	check "$name" || [[ " $base " != *" $name "* ]] || break
 done

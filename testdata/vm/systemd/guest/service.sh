@@ -275,3 +275,44 @@ cgroups() { # of sessions, by the tests of their package
 	LNGTEST_GUEST=1 ./cgroup.test -test.v -test.run '^TestSystemd'
 	dmesg -n 7
 }
+limits() { # of sessions, in slices of systemd
+	slices() { find /sys/fs/cgroup -name '*lineage_*.slice' | grep .; }
+	no_slice() { ! slices && ! systemctl list-units --all --no-legend '*lineage_*' | grep .; }
+	# A user with MemoryMax= on the own slice cannot use more, whatever is asked for.
+	systemctl set-property --runtime user-1000.slice MemoryMax=80M
+	systemd-run --quiet --unit=lngtest-hog --slice=user-1000.slice --uid=tester --service-type=exec \
+		lineage run --name hog --memory 64GiB -- bash -c '(x=x; while :; do x=$x$x; done); exec sleep 3010'
+	until_ the_sleep 3010 # the runaway is dead, and its parent lives
+	at=$(slices)
+	has "$at" /user.slice/user-1000.slice/
+	is "$(cat "$at/memory.max" "$at/memory.swap.max" | xargs)" '68719476736 0' 'the limits'
+	has "$(cat "/proc/$(the_sleep 3010)/cgroup")" "/${at##*/}/.*\.scope\$"
+	has "$(lineage ls -o json)" '"memory_bytes":68719476736'
+	has "$(lineage events hog --since 1h --type exit)" 'killed by the OOM killer: memory limit of an outer cgroup'
+	lineage end --yes hog
+	until_ no_slice
+	systemctl revert user-1000.slice
+	# The daemon dies: its next one has the same cgroup, a member that leaves it, and the pause, and removes it.
+	systemd-run --quiet --unit=lngtest-kept --service-type=exec lineage run --name kept --memory 200MiB --max-tasks 50 -- \
+		bash -c 'systemd-run --quiet --scope --unit=lngtest-away sleep 3012 & exec sleep 3011'
+	until_ the_sleep 3012
+	moved() { has "$(lineage events kept --since 1h --type moved)" 'lngtest-away.scope, outside of its session.s, by 1 systemd'; }
+	until_ moved
+	has "$(lineage ls -o json)" '"unlimited":1'
+	lineage pause kept
+	before=$(daemon_pid)
+	kill -9 "$before"
+	until_ back "$before"
+	has "$(lineage ls -o json)" '"memory_bytes":209715200'
+	frozen() { has "$(cat "$(slices)/cgroup.events")" "frozen $1"; }
+	frozen 1
+	lineage resume kept
+	until_ frozen 0
+	lineage end --yes kept
+	until_ no_slice
+	# A unit's own limit is not left.
+	code=0
+	out=$(systemd-run --quiet --wait --pipe -p MemoryMax=100M lineage run --memory 64GiB -- true 2>&1) || code=$?
+	is "$code" 125 'exit code inside of a unit with MemoryMax='
+	has "$out" 'memory.max of /system.slice/run-'
+}

@@ -321,7 +321,7 @@ type Event struct {
 	Call     *Call        `json:"call,omitempty"`      // mark: the tool call; it has begun, or with ended is over
 	Sent     *Sender      `json:"sent,omitempty"`      // stop, continue: the signal, and who sent it
 	Crossing *Crossing    `json:"crossing,omitempty"`  // crossing: the signal, and who it was sent to
-	Moved    *Moved       `json:"moved,omitempty"`     // moved: where to, and by whom
+	Moved    *Moved       `json:"moved,omitempty"`     // moved: where to, and who did it
 	LostFrom U64          `json:"lost_from,omitempty"` // lost: the first missing sequence number
 	LostTo   U64          `json:"lost_to,omitempty"`   // lost: the last missing sequence number
 	Count    uint64       `json:"count,omitempty"`     // lost

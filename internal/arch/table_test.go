@@ -31,7 +31,7 @@ var mayImport = map[string]string{
 	"daemon/access/accesstest":     "daemon/access internal/require",
 	"daemon/acts":                  "api daemon/access daemon/document daemon/holdings daemon/lookup daemon/registry daemon/system enforcer lineage tracer",
 	"daemon/attribution":           "api daemon/access daemon/document daemon/lookup daemon/registry daemon/rules daemon/system enforcer/policy lineage lineage/memory tracer tracer/procfs",
-	"daemon/cgroup":                "api daemon/document daemon/registry daemon/system tracer tracer/procfs",
+	"daemon/cgroup":                "api daemon/document daemon/registry daemon/system lineage tracer tracer/procfs",
 	"daemon/daemontest":            "api daemon daemon/access daemon/access/accesstest daemon/attribution daemon/registry daemon/system enforcer enforcer/kerneltest internal/require tracer tracer/procfs tracer/procfs/procfstest tracer/tracertest",
 	"daemon/document":              "api enforcer/policy lineage tracer",
 	"daemon/history":               "api daemon/access daemon/document daemon/registry daemon/system enforcer lineage lineage/memory tracer",

@@ -381,3 +381,14 @@ type PassResult struct {
 	Failed  uint32 // processes that could not be signalled now
 	More    bool   // something is still due
 }
+
+// Moved is a member's arrival in a cgroup (version 2).
+type Moved struct {
+	Cgroup  uint64    // its id, the inode of its directory
+	Path    string    // in the hierarchy, its first 255 bytes; "": not known
+	Outside bool      // of its session's cgroup: user space finds out
+	By      Identity  // who put it there; zero: not known
+	Session SessionID // of By; 0: none
+	UID     uint32    // of By, effective
+	Comm    string    // of By, which chooses it: any bytes
+}

@@ -380,3 +380,9 @@ func wireIdentity(id Identity) bpf.LineageIdentity {
 func identity(id bpf.LineageIdentity) Identity {
 	return Identity{PID: id.Tgid, Start: id.Start}
 }
+
+// WatchMoves has each move of a member of the session, or of one nested in it, to another cgroup reported as an
+// [EventMoved] from now on, and the birth of one elsewhere than its creator. [ErrNotFound].
+func (t *Tracer) WatchMoves(id SessionID) error {
+	return t.onSession(bpf.LineageProgVerbMark, "watch moves of", &bpf.LineageVerbArgs{Session: uint64(id)})
+}

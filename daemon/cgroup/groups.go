@@ -83,7 +83,7 @@ func (g *Groups) Hooks() *registry.Hooks {
 	return &registry.Hooks{
 		Opened: g.opened, Sampled: g.sampled, Describe: g.describe,
 		Concluding: g.concluding, Closed: g.closed, Forgotten: g.forgotten,
-		Moved: g.moved, Forked: g.forked, Exited: g.exited,
+		Told: g.moved, Forked: g.forked, Exited: g.exited,
 		Walking: func(registry.View) registry.Want {
 			g.looked = g.o.Clock.Boottime()
 			return registry.WantNone

@@ -109,6 +109,9 @@ func (g *Groups) forked(v registry.View, s *registry.Session, ev *tracer.Event) 
 
 // moved completes what an event says.
 func (g *Groups) moved(v registry.View, s *registry.Session, ev *tracer.Event) {
+	if s == nil || ev.Type != tracer.EventMoved {
+		return
+	}
 	m := *ev.Moved
 	if m.Path == "" {
 		m.Path = g.path(ev.Process.PID, m.Cgroup)

@@ -87,7 +87,7 @@ func (h *Holdings) Hooks() *registry.Hooks {
 				h.ask(s.ID())
 			}
 		},
-		Listened: h.listened,
+		Told:     h.listened,
 		Sampled:  h.sampled,
 		Describe: h.describe,
 

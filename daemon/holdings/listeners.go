@@ -17,7 +17,7 @@ func (h *Holdings) listened(v registry.View, s *registry.Session, ev *tracer.Eve
 		if k != nil && k.since == ev.Since {
 			h.close(v, k, ev.Time)
 		}
-	case s != nil:
+	case s != nil && ev.Type == tracer.EventListen:
 		h.listens(v, ev)
 	}
 }

@@ -18,13 +18,11 @@ import (
 type Hooks struct {
 	// Forked, Execed and Exited get an event of a member, before the graph applies it.
 	Forked, Execed, Exited eventHook
-	// Moved: a member came into another cgroup. The hook may complete what the event says.
-	Moved eventHook
 	// RootDied: the root of a session is dead, according to an event or a look.
 	RootDied sessionHook
-	// Listened gets the events about TCP sockets on which members listen. The session of one that was
-	// closed may be nil.
-	Listened eventHook
+	// Told gets the events about moves of members to other cgroups, and may complete them, and about TCP
+	// sockets on which members listen. The session of one that was closed may be nil.
+	Told eventHook
 	// Published gets the events that readers get, after the graph applied them. They
 	// belong to a batch: do not keep them.
 	Published func(View, []tracer.Event)

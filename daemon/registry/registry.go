@@ -218,12 +218,8 @@ func (r *Registry) apply(batch []tracer.Event) {
 			if s != nil {
 				r.died(s, ev)
 			}
-		case tracer.EventMoved:
-			if s != nil {
-				r.view().notifyEvent(s, ev, func(h *Hooks) eventHook { return h.Moved })
-			}
-		case tracer.EventListen, tracer.EventUnlisten:
-			r.view().notifyEvent(s, ev, func(h *Hooks) eventHook { return h.Listened })
+		case tracer.EventListen, tracer.EventUnlisten, tracer.EventMoved:
+			r.view().notifyEvent(s, ev, func(h *Hooks) eventHook { return h.Told })
 		}
 		le := eventOf(ev)
 		r.graph.Apply(&le)

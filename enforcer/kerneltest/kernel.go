@@ -45,7 +45,6 @@ type Settings struct {
 
 // Kernel is safe for concurrent use.
 type Kernel struct {
-	mu       sync.Mutex
 	cond     *sync.Cond
 	closed   bool
 	now      time.Duration
@@ -84,7 +83,7 @@ func New() *Kernel {
 		fail:    make(map[string]error), misses: make(map[string]uint64), counts: make(map[string]uint64),
 	}
 	k.Feature.Level = 4
-	k.cond = sync.NewCond(&k.mu)
+	k.cond = sync.NewCond(new(sync.Mutex))
 	k.Add(1, 0, "init")
 	k.Add(2, 0, "kthreadd")
 	k.Edit(2, func(p *Proc) { p.Kernel = true })
@@ -93,8 +92,8 @@ func New() *Kernel {
 
 // lock locks the kernel; its result unlocks it.
 func (k *Kernel) lock() (unlock func()) {
-	k.mu.Lock()
-	return k.mu.Unlock
+	k.cond.L.Lock()
+	return k.cond.L.Unlock
 }
 
 // call carries out a request, unless a test has made the method fail.

@@ -51,9 +51,9 @@ func (k *Kernel) Unlisten(socket uint64) {
 
 // Listeners calls each for the sockets that members listen on; each may ask the kernel.
 func (k *Kernel) Listeners(each func(*tracer.Event)) error {
-	k.mu.Lock()
+	k.cond.L.Lock()
 	sockets, err := maps.Clone(k.sockets), k.fail["Listeners"]
-	k.mu.Unlock()
+	k.cond.L.Unlock()
 	if err != nil {
 		return err
 	}

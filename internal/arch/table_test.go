@@ -79,11 +79,11 @@ var overLimit = map[string]int{
 	"methods in files tracer.Tracer":                         18,
 	"methods in files tui.model":                             8,
 	"package files tracer":                                   27,
-	"package lines tracer":                                   4700,
+	"package lines tracer":                                   4600,
 	"struct cmd/lineage-export/ocsf.event":                   32, // through embedded structs
 	"struct cmd/lineage/supervise.Options":                   21,
 	"struct cmd/lineage/supervise.runner":                    26, // through embedded structs
-	"struct enforcer/kerneltest.Kernel":                      23, // through embedded structs
+	"struct enforcer/kerneltest.Kernel":                      22, // through embedded structs
 	"struct lineage.Node":                                    32,
 	"struct lineage.node":                                    51,
 	"struct tracer.SessionSpec":                              21,

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/lineage-ebpf/lineage/daemon/system"
-	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
 // giveUp drops the privileges that are no longer needed: everything is loaded,
@@ -16,7 +16,7 @@ func (s *Service) giveUp(drop func(...system.Capability) error, i system.Instanc
 	if drop == nil {
 		return
 	}
-	needed := system.NeededCapabilities(tracer.KernelRelease(), filepath.Dir(i.Socket))
+	needed := system.NeededCapabilities(procfs.KernelRelease(), filepath.Dir(i.Socket))
 	if err := drop(needed...); err != nil {
 		s.start.CapabilitiesErr = err
 		s.parts.log.Error().Err(err).Msg("privileges not given up")

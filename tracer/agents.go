@@ -121,7 +121,7 @@ func (t *Tracer) SetTraces(on bool) {
 
 // look chooses whether the exec hook looks for one thing. The caller holds t.late.
 func (t *Tracer) look(which uint32, on bool) {
-	t.control.setLooks(t.control.looks()&^which | flag(on, which))
+	t.control.setLooks(atomic.LoadUint32(&t.control.shared.Agents)&^which | flag(on, which))
 }
 
 // lateAgents finds agents that no exec hook saw, and opens their sessions.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"golang.org/x/sys/unix"
 )
 
@@ -25,21 +26,9 @@ func MountBPFFS(dir string) (mounted bool, err error) {
 
 // mayMount reports whether MountBPFFS is likely to mount one.
 func mayMount(dir string) bool {
-	effective, err := effectiveCapabilities()
+	effective, err := procfs.EffectiveCapabilities()
 	info, statErr := os.Stat(dir)
 	return err == nil && effective&(1<<unix.CAP_SYS_ADMIN) != 0 && statErr == nil && info.IsDir()
-}
-
-// tryWrite makes a directory in dir, or, if that is still to be made, beside it, and removes it.
-func tryWrite(dir string) error {
-	made, err := os.MkdirTemp(dir, "doctor-")
-	if errors.Is(err, os.ErrNotExist) {
-		made, err = os.MkdirTemp(filepath.Dir(dir), "doctor-")
-	}
-	if err != nil {
-		return err
-	}
-	return os.Remove(made)
 }
 
 // checkBPFFS checks that dir, which need not exist, would be on a bpffs and owned by

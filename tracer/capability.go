@@ -6,36 +6,21 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"golang.org/x/sys/unix"
 )
 
 // checkCapabilities checks that this process may load tracing programs. Root in a
 // container usually may not, and the kernel only returns EPERM.
 func checkCapabilities() error {
-	effective, err := effectiveCapabilities()
+	effective, err := procfs.EffectiveCapabilities()
 	if err != nil {
 		return err
 	}
-	if !canLoad(effective) {
+	if !procfs.MayLoadBPF(effective) {
 		return ErrNoCapability
 	}
 	return nil
-}
-
-func effectiveCapabilities() (uint64, error) {
-	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var data [2]unix.CapUserData // 64 capabilities, the lower half first
-	if err := unix.Capget(&header, &data[0]); err != nil {
-		return 0, fmt.Errorf("get capabilities: %w", err)
-	}
-	return uint64(data[1].Effective)<<32 | uint64(data[0].Effective), nil
-}
-
-// canLoad is the kernel's own rule since 5.8: bpf_token_capable in
-// kernel/bpf/syscall.c, earlier bpf_capable and perfmon_capable.
-func canLoad(effective uint64) bool {
-	has := func(c int) bool { return effective&(1<<c) != 0 }
-	return has(unix.CAP_SYS_ADMIN) || has(unix.CAP_BPF) && has(unix.CAP_PERFMON)
 }
 
 // raiseMemlock lifts the limit on locked memory, which kernels before 5.11 charge for maps and programs. Distributions

@@ -61,7 +61,5 @@ func (c control) setAdopting(id SessionID, uid uint32) {
 // setLooks chooses what the exec hook looks for: bits of enum looks.
 func (c control) setLooks(looks uint32) { atomic.StoreUint32(&c.shared.Agents, looks) }
 
-func (c control) looks() uint32 { return atomic.LoadUint32(&c.shared.Agents) }
-
 // setPolling tells the hooks that the reader will poll soon.
 func (c control) setPolling(on bool) { atomic.StoreUint32(&c.shared.Polling, flag[uint32](on, 1)) }

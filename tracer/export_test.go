@@ -46,7 +46,7 @@ func (t *Tracer) MarkHalted(h Halt, ends []SessionID) error { return t.markHalte
 
 // MissExecs stops the exec hook from opening sessions until the returned function is called.
 func (t *Tracer) MissExecs() (back func()) {
-	looks := t.control.looks()
+	looks := atomic.LoadUint32(&t.control.shared.Agents)
 	t.control.setLooks(0)
 	return func() { t.control.setLooks(looks) }
 }

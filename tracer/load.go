@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -18,6 +17,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/link"
 	"github.com/lineage-ebpf/lineage/bpf"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"github.com/lineage-ebpf/lineage/tracer/takeover"
 	"golang.org/x/sys/unix"
 )
@@ -192,7 +192,7 @@ func (k *kernel) lacksMember(spec *ebpf.CollectionSpec) string {
 }
 
 func (t *Tracer) configure(spec *ebpf.CollectionSpec, ringSize int) error {
-	n, err := pidMax()
+	n, err := procfs.PIDMax()
 	if err != nil {
 		return err
 	}
@@ -249,18 +249,6 @@ func (t *Tracer) attach() (map[string]link.Link, error) {
 		links[name] = l
 	}
 	return links, nil
-}
-
-func pidMax() (uint32, error) {
-	b, err := os.ReadFile("/proc/sys/kernel/pid_max")
-	if err != nil {
-		return 0, fmt.Errorf("read pid_max: %w", err)
-	}
-	n, err := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 32)
-	if err != nil {
-		return 0, fmt.Errorf("read pid_max: %w", err)
-	}
-	return uint32(n), nil
 }
 
 // ABI names the layout of what this version pins; see [Features].

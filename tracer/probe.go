@@ -15,14 +15,12 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/btf"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"golang.org/x/sys/unix"
 )
 
 // MinKernel is the oldest kernel that this version runs on.
 const MinKernel = "5.10"
-
-// initialPIDNamespace is the inode of the first PID namespace, PROC_PID_INIT_INO.
-const initialPIDNamespace = 4026531836
 
 type Features struct {
 	Level    int      // guarantee level, see docs/DESIGN.md
@@ -60,7 +58,7 @@ type Report struct {
 // separately, because kernels refuse some for reasons that no version number shows. The pins
 // of a daemon are in dir, its socket is in run.
 func Probe(dir, run string) Report {
-	r := Report{Kernel: KernelRelease()}
+	r := Report{Kernel: procfs.KernelRelease()}
 	required := func(name string, err error) bool {
 		c := Check{Name: name, OK: err == nil, Required: true}
 		if u, ok := errors.AsType[*UnsupportedError](err); ok {
@@ -82,7 +80,7 @@ func Probe(dir, run string) Report {
 	if errors.Is(bpffs, ErrNoBPFFS) && mayMount(filepath.Dir(dir)) {
 		bpffs = nil // a daemon mounts one at its start
 	} else if bpffs == nil && ok {
-		bpffs = tryWrite(dir)
+		bpffs = procfs.TryWrite(dir)
 	}
 	ok = required("bpffs", bpffs) && ok
 	ok = required("lockdown", checkLockdown()) && ok
@@ -103,7 +101,7 @@ func Probe(dir, run string) Report {
 		return t.instantiate(k, spec)
 	})
 	ok = required("programs", err)
-	if ok = required("run directory", tryWrite(run)) && ok; !ok {
+	if ok = required("run directory", procfs.TryWrite(run)) && ok; !ok {
 		return r
 	}
 	r.Level, r.Missing = k.level()
@@ -139,7 +137,7 @@ func Probe(dir, run string) Report {
 	optional("self_protect", k.selfProtectable(), "members that are root may signal and trace the daemon")
 	optional("fentry programs", k.fentry("kill_orphaned_pgrp"),
 		"new parents come from snapshots, not from events")
-	optional("initial time namespace", checkTimeNamespace(), "the times that a daemon here reports are wrong")
+	optional("initial time namespace", procfs.TimeNamespace(), "the times that a daemon here reports are wrong")
 	return r
 }
 
@@ -174,9 +172,9 @@ func probeKernel() (*kernel, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read kernel BTF: %w", err)
 	}
-	k := &kernel{spec: spec, types: types, realtime: realtime()}
+	k := &kernel{spec: spec, types: types, realtime: procfs.Realtime()}
 	if err := k.lacks("bpf_prog_test_run_raw_tp", MinKernel+"+"); err != nil {
-		return nil, ErrKernelTooOld.with(KernelRelease() + " has no " + err.Error())
+		return nil, ErrKernelTooOld.with(procfs.KernelRelease() + " has no " + err.Error())
 	}
 	for _, name := range []string{"bpf_rcu_read_lock", "bpf_task_acquire",
 		"bpf_task_from_pid", "bpf_iter_task_new"} {
@@ -294,23 +292,10 @@ func checkRoot() error {
 }
 
 func checkPIDNamespace() error {
-	var st unix.Stat_t
-	if err := unix.Stat("/proc/self/ns/pid", &st); err != nil {
-		return fmt.Errorf("stat /proc/self/ns/pid: %w", err)
+	if in, err := procfs.InInitialPIDNamespace(); err != nil || in {
+		return err
 	}
-	if st.Ino != initialPIDNamespace {
-		return ErrPIDNamespace
-	}
-	return nil
-}
-
-// checkTimeNamespace returns by how much the clocks of this process differ from the kernel's.
-func checkTimeNamespace() error {
-	offsets, _ := os.ReadFile("/proc/self/timens_offsets") // none before Linux 5.6
-	if f := strings.Fields(string(offsets)); len(f) == 6 && (f[1] != "0" || f[4] != "0") {
-		return fmt.Errorf("in a time namespace: monotonic is off by %s s, boottime by %s s", f[1], f[4])
-	}
-	return nil
+	return ErrPIDNamespace
 }
 
 func checkBTF() error {
@@ -326,24 +311,4 @@ func checkLockdown() error {
 		return ErrLockdown
 	}
 	return nil
-}
-
-// KernelRelease is the release from uname(2), "unknown" if that fails.
-func KernelRelease() string {
-	var u unix.Utsname
-	if unix.Uname(&u) != nil {
-		return "unknown"
-	}
-	return unix.ByteSliceToString(u.Release[:])
-}
-
-// realtime reports whether the kernel is PREEMPT_RT, as shown in its version
-// (init/Makefile). Linux 6.18 with it has no /sys/kernel/realtime.
-func realtime() bool {
-	var u unix.Utsname
-	return unix.Uname(&u) == nil && isRealtime(unix.ByteSliceToString(u.Version[:]))
-}
-
-func isRealtime(version string) bool {
-	return slices.Contains(strings.Fields(version), "PREEMPT_RT")
 }

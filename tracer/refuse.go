@@ -16,6 +16,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/link"
 	"github.com/lineage-ebpf/lineage/bpf"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"golang.org/x/sys/unix"
 )
 
@@ -112,7 +113,7 @@ func (k *kernel) tryLSM() error {
 }
 
 func lsmReason(err error) string {
-	lsms := activeLSMs()
+	lsms := procfs.ActiveLSMs()
 	if !errors.Is(err, errIdle) || slices.Contains(strings.Split(lsms, ","), "bpf") {
 		return reason(err)
 	}

@@ -4,9 +4,7 @@ package tracer
 
 import (
 	"errors"
-	"os"
 	"slices"
-	"strings"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -55,16 +53,6 @@ func attachSingle(p *ebpf.Program) (link.Link, error) {
 		return link.AttachLSM(link.LSMOptions{Program: p})
 	}
 	return link.AttachTracing(link.TracingOptions{Program: p})
-}
-
-// activeLSMs are the security modules of the running kernel, empty where
-// securityfs is not mounted.
-func activeLSMs() string {
-	b, err := os.ReadFile("/sys/kernel/security/lsm")
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(b))
 }
 
 // errNoProgram: the object for this kernel has no such program.

@@ -12,6 +12,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/ringbuf"
 	"github.com/lineage-ebpf/lineage/bpf"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
 // DefaultRingSize is the ring buffer's size in bytes. It counts twice in RSS.
@@ -103,7 +104,7 @@ func Open(o Options) (*Tracer, error) {
 		return nil, err
 	}
 	t.degrade("only the programs of level 2 could be loaded", refused)
-	t.degrade("all times are wrong", checkTimeNamespace())
+	t.degrade("all times are wrong", procfs.TimeNamespace())
 	return t, nil
 }
 

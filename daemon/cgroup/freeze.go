@@ -34,7 +34,7 @@ func (g *Groups) Freeze(id tracer.SessionID, frozen bool) error {
 	}
 	for pid := range strangers {
 		if frozen {
-			return fmt.Errorf("pid %d is no member, so the session's cgroup is not frozen: SIGCONT may run members", pid)
+			return fmt.Errorf("pid %d is not a member, so the session's cgroup is not frozen: SIGCONT may run members", pid)
 		}
 	}
 	return g.maker.Freeze(path, frozen)

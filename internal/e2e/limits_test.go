@@ -165,10 +165,10 @@ func killedAtEachStep(i *stage.Instance, mount string) {
 		}
 		require.NoError(i.T, in.Close())
 		p.Wait()
-		i.Until("end of the cgroups", func() bool { return dead() && !early || groups(mount) == 0 })
+		i.Until("end of the cgroups", func() bool { return dead() && !early || stage.Groups() == 0 })
 		if dead() && !early {
 			next()
-			i.Until("end of the cgroups", func() bool { return groups(mount) == 0 })
+			i.Until("end of the cgroups", func() bool { return stage.Groups() == 0 })
 		}
 		done := steps()
 		i.T.Logf("step %d of %d: run exited %d: %s", step, done, p.Code(), &p.Err)

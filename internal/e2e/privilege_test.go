@@ -14,7 +14,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 	"github.com/lineage-ebpf/lineage/internal/require"
-	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 	"golang.org/x/sys/unix"
 )
@@ -161,7 +161,7 @@ func TestPrivilegesWithoutBPF(t *testing.T) {
 // CAP_BPF nor CAP_SYS_ADMIN.
 func gated() bool {
 	var major, minor int
-	fmt.Sscanf(tracer.KernelRelease(), "%d.%d", &major, &minor)
+	fmt.Sscanf(procfs.KernelRelease(), "%d.%d", &major, &minor)
 	return major < 5 || major == 5 && minor < 19
 }
 

@@ -1,2 +1,2 @@
-// Package procfs reads what /proc says about processes.
+// Package procfs reads what /proc says about processes, and what this host is.
 package procfs

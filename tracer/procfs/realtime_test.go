@@ -1,6 +1,6 @@
 //go:build linux
 
-package tracer
+package procfs
 
 import "testing"
 

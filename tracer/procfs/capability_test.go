@@ -1,6 +1,6 @@
 //go:build linux
 
-package tracer
+package procfs
 
 import (
 	"testing"
@@ -26,7 +26,7 @@ func TestCanLoad(t *testing.T) {
 		for _, bit := range c.caps {
 			effective |= 1 << bit
 		}
-		if got := canLoad(effective); got != c.want {
+		if got := MayLoadBPF(effective); got != c.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}

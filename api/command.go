@@ -140,7 +140,8 @@ func (c *Command) checkVerb() error {
 		}
 	case c.All == (len(c.Sessions) > 0) || len(c.Sessions) > maxSelected:
 		return fmt.Errorf("the command must name 1 to %d sessions, or all", maxSelected)
-	case slices.ContainsFunc(c.Sessions, func(word string) bool { return !isPattern(word) && !IsSessionWord(word) }):
+	case slices.ContainsFunc(c.Sessions,
+		func(word string) bool { return !isPattern(word) && !IsSessionWord(word) }):
 		return errors.New("the command must name sessions by ids, names or patterns")
 	case c.GraceMS != nil && (*c.GraceMS < 0 || *c.GraceMS > MaxGrace.Milliseconds()):
 		return fmt.Errorf("the grace must be 0 to %v", MaxGrace)

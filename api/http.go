@@ -63,7 +63,8 @@ func (e *UnreachableError) Error() string {
 	const start = `start it as root with "lineage daemon" or "lineage run"`
 	switch {
 	case e.Asked:
-		return fmt.Sprintf(`lost the daemon at %s: %v; it may have done what was asked: see "lineage ls", "lineage history" and "lineage status"`, e.Socket, e.Err)
+		return fmt.Sprintf(`lost the daemon at %s: %v; it may have done what was asked: see "lineage ls", "lineage history" and "lineage status"`,
+			e.Socket, e.Err)
 	case errors.Is(e.Err, fs.ErrNotExist), errors.Is(e.Err, syscall.ECONNREFUSED):
 		return fmt.Sprintf("no daemon at %s; %s", e.Socket, start)
 	case errors.Is(e.Err, fs.ErrPermission):
@@ -87,7 +88,8 @@ type client struct {
 // an *Error of CodeVersion, one that does not answer is ErrSilent. The Client is safe for concurrent use.
 func Dial(ctx context.Context, socket string) (Client, error) {
 	// The daemon counts connections; a client that waits for hours until a command ends should not use up one.
-	c := newClient(socket, time.Second, func(ctx context.Context) (net.Conn, error) { return dialUnix(ctx, socket) })
+	c := newClient(socket, time.Second,
+		func(ctx context.Context) (net.Conn, error) { return dialUnix(ctx, socket) })
 	asking, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	opened, err := c.open(asking)
@@ -99,7 +101,8 @@ func Dial(ctx context.Context, socket string) (Client, error) {
 
 // DialOver is Dial over connections that connect makes; errors call the daemon name.
 // ctx bounds how long it may take to answer.
-func DialOver(ctx context.Context, name string, connect func(context.Context) (net.Conn, error)) (Client, error) {
+func DialOver(ctx context.Context, name string,
+	connect func(context.Context) (net.Conn, error)) (Client, error) {
 	return newClient(name, time.Minute, connect).open(ctx)
 }
 
@@ -354,7 +357,8 @@ func (c *client) Why(ctx context.Context, ref string) (*Why, error) {
 }
 
 func (c *client) WhyPort(ctx context.Context, proto string, port int) (*Holders, error) {
-	return fetch[Holders](c, ctx, http.MethodGet, "/v1/why", values("port", strconv.Itoa(port), "proto", proto), nil)
+	return fetch[Holders](c, ctx, http.MethodGet, "/v1/why",
+		values("port", strconv.Itoa(port), "proto", proto), nil)
 }
 
 func (c *client) WhyPath(ctx context.Context, f PathRef) (*Holders, error) {

@@ -100,7 +100,8 @@ func TestRequests(t *testing.T) {
 		}},
 		{"GET /v1/why?port=8080&proto=tcp", func(ctx context.Context, c Client) error { return fails(c.WhyPort(ctx, "tcp", 8080)) }},
 		{"GET /v1/why?path=%2Fa+%26b", func(ctx context.Context, c Client) error { return fails(c.WhyPath(ctx, PathRef{Path: "/a &b"})) }},
-		{"GET /v1/why?device=3&inode=18446744073709551615&path=%2Fa", func(ctx context.Context, c Client) error { return fails(c.WhyPath(ctx, PathRef{"/a", 3, 1<<64 - 1})) }},
+		{"GET /v1/why?device=3&inode=18446744073709551615&path=%2Fa",
+			func(ctx context.Context, c Client) error { return fails(c.WhyPath(ctx, PathRef{"/a", 3, 1<<64 - 1})) }},
 		{"GET /v1/sessions/k3x9q2", func(ctx context.Context, c Client) error { return fails(c.Session(ctx, "k3x9q2")) }},
 		{`POST /v1/sessions {"root":{"pid":7},"name":"n","grace_ms":1500}`, func(ctx context.Context, c Client) error {
 			return fails(c.Create(ctx, NewSession{Root: Ref{PID: 7}, Name: "n", GraceMS: &grace}))

@@ -121,7 +121,8 @@ func ParsePort(word string) (proto string, port int, err error) {
 	n, err := net.LookupPort("tcp", number)
 	if err != nil || n == 0 || slash && proto != "tcp" && proto != "udp" {
 		return "", 0, NewError(CodeBadRequest,
-			fmt.Sprintf("invalid :PORT %q: must be :PORT, :PORT/tcp or :PORT/udp, PORT 1 to 65535 or a service", word), "")
+			fmt.Sprintf("invalid :PORT %q: must be :PORT, :PORT/tcp or :PORT/udp, PORT 1 to 65535 or a service",
+				word), "")
 	}
 	return cmp.Or(proto, "tcp"), n, nil
 }
@@ -142,7 +143,8 @@ func (s *Selection) Allows(x *Session) bool {
 
 // Matches reports whether a session that no list has, because it is over or new, is one of those that are meant.
 func (s *Selection) Matches(x *Session) bool {
-	return s.Allows(x) && (len(s.Words) == 0 || slices.ContainsFunc(s.Words, func(word string) bool { return Means(word, x) }))
+	return s.Allows(x) && (len(s.Words) == 0 || slices.ContainsFunc(s.Words,
+		func(word string) bool { return Means(word, x) }))
 }
 
 // Means reports whether a word is the id of a session, its name or a pattern of names.
@@ -182,7 +184,8 @@ func (s *Selection) Find(ctx context.Context, c Client) (*Found, error) {
 		if err != nil {
 			choices = []Choice{{Err: err}}
 		}
-		several := slices.ContainsFunc(choices, func(x Choice) bool { return x.Err == nil && x.Session.ID != choices[0].Session.ID })
+		several := slices.ContainsFunc(choices,
+			func(x Choice) bool { return x.Err == nil && x.Session.ID != choices[0].Session.ID })
 		for _, x := range choices {
 			x.Named = !several && !isPattern(word) && !s.Filters() && x.Err == nil
 			if x.Process != nil {
@@ -284,7 +287,8 @@ func Processes(ctx context.Context, c Client, word string) (refs []Ref, err erro
 	}
 	ref, err := ParseRef(word)
 	if err != nil {
-		return nil, NewError(CodeBadRequest, fmt.Sprintf("invalid PID %q: must be PID, PID@START or :PORT", word), "")
+		return nil, NewError(CodeBadRequest,
+			fmt.Sprintf("invalid PID %q: must be PID, PID@START or :PORT", word), "")
 	}
 	if ref.StartNS == 0 {
 		p, err := c.Process(ctx, word)
@@ -310,8 +314,10 @@ func (s *Selection) LeftBy(ctx context.Context, c Client) (*Orphans, error) {
 	}
 	list, err := c.Orphans(ctx, one)
 	if err == nil && !s.All && one == "" {
-		list.Items = slices.DeleteFunc(list.Items, func(o Orphan) bool { return !slices.Contains(ids, o.Session) })
-		list.Calls = slices.DeleteFunc(list.Calls, func(o CallLeft) bool { return !slices.Contains(ids, o.Session) })
+		list.Items = slices.DeleteFunc(list.Items,
+			func(o Orphan) bool { return !slices.Contains(ids, o.Session) })
+		list.Calls = slices.DeleteFunc(list.Calls,
+			func(o CallLeft) bool { return !slices.Contains(ids, o.Session) })
 	}
 	return list, err
 }

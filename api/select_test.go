@@ -78,8 +78,9 @@ func TestSelectsNothing(t *testing.T) {
 			{Container: "box", Pod: "pod-7f"}, {Pod: "/"}, {Idle: 3 * time.Hour}, {Words: []string{"web"}, State: "kept"}, {State: "leftover", UID: new(1)}},
 		`invalid pattern "a[": must be a name with *, ? and [a-z]`:                                {{Words: []string{"a["}}},
 		`invalid :PORT ":0": must be :PORT, :PORT/tcp or :PORT/udp, PORT 1 to 65535 or a service`: {{Words: []string{"web", ":0"}}},
-		"no session has a name like x*; names are web nightly-1 nightly-2 9":                      {{Words: []string{"x*"}}, {Words: []string{"web", "x*"}, State: "active"}},
-		"no session has a name like ddd*; names are web nightly-1 nightly-2 9":                    {{Words: []string{"ddd*"}}}, // an id
+		"no session has a name like x*; names are web nightly-1 nightly-2 9": {{Words: []string{"x*"}},
+			{Words: []string{"web", "x*"}, State: "active"}},
+		"no session has a name like ddd*; names are web nightly-1 nightly-2 9": {{Words: []string{"ddd*"}}}, // an id
 		"session wbe: not found":                                {{Words: []string{"wbe"}}, {Words: []string{"wbe"}, UID: new(1)}},
 		"session aa: not found":                                 {{Words: []string{"aa"}}},
 		"session aaa: not found; to end aaa111 name it in full": {{Words: []string{"aaa"}, Whole: true}},

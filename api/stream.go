@@ -58,7 +58,8 @@ func (c *client) Watch(ctx context.Context, each func(*Frame) error) error {
 	})
 }
 
-func (c *client) stream(ctx context.Context, path string, q url.Values, read func(io.Reader) error, accept ...string) error {
+func (c *client) stream(ctx context.Context, path string, q url.Values,
+	read func(io.Reader) error, accept ...string) error {
 	resp, err := c.do(ctx, http.MethodGet, path, q, nil, accept...)
 	if err != nil {
 		return err

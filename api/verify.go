@@ -87,9 +87,11 @@ func (r *Report) Contradictions() (all []string) {
 	if c == nil {
 		return all
 	}
-	wrong(clean && c.Live+c.Dying != 0, "its verdict is clean, and the kernel counted %d live and %d dying", c.Live, c.Dying)
+	wrong(clean && c.Live+c.Dying != 0, "its verdict is clean, and the kernel counted %d live and %d dying",
+		c.Live, c.Dying)
 	wrong(clean && c.Corrected, "its verdict is clean, and the kernel's count had been corrected")
-	wrong(clean && c.Unentered > 0, "its verdict is clean, and the kernel had no room for %d children", c.Unentered)
+	wrong(clean && c.Unentered > 0, "its verdict is clean, and the kernel had no room for %d children",
+		c.Unentered)
 	wrong(r.Started > 0 && uint64(r.Started) <= c.Births,
 		"it counts %d processes started, and the kernel %d births", r.Started, c.Births)
 	return all

@@ -46,7 +46,8 @@ func forks(t *testing.T) (r *registry.Registry, batch func() []tracer.Event) {
 			}
 			p := tracer.Identity{PID: pid, Start: now}
 			events = append(events,
-				tracer.Event{Type: tracer.EventBirth, Time: now, Process: p, Session: id, Evidence: tracer.EvidenceFork, Creator: root, Parent: root, Looks: lineage.Looks{Comm: tracer.Comm{'x'}}},
+				tracer.Event{Type: tracer.EventBirth, Time: now, Process: p, Session: id, Evidence: tracer.EvidenceFork,
+					Creator: root, Parent: root, Looks: lineage.Looks{Comm: tracer.Comm{'x'}}},
 				tracer.Event{Type: tracer.EventExit, Time: now + 1, Process: p, Session: id},
 				tracer.Event{Type: tracer.EventReaped, Time: now + 2, Process: p, Session: id})
 		}

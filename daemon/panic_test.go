@@ -106,7 +106,8 @@ func TestPanics(t *testing.T) {
 				if resp, err := w.Client("root").Do(req); err == nil {
 					resp.Body.Close()
 				}
-			} else if e := daemontest.Into[api.ErrorDocument](w.Do("root", x.method, x.path, x.body), x.status).Error; e.Code != api.CodeInternal || strings.Contains(e.Message, "lngtest") {
+			} else if e := daemontest.Into[api.ErrorDocument](w.Do("root", x.method, x.path, x.body),
+				x.status).Error; e.Code != api.CodeInternal || strings.Contains(e.Message, "lngtest") {
 				t.Errorf("%+v", e)
 			}
 			if x.stops {

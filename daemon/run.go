@@ -205,7 +205,10 @@ func (s *Service) reportStatus(ctx context.Context, m *system.Manager) {
 	}
 	tick := time.Tick(period)
 	for {
-		if err := s.Registry.Read(func(v registry.View) { m.Notify(system.Alive, system.StatusField(s.status.Line(v))) }); err != nil {
+		if err := s.Registry.Read(func(v registry.View) {
+			m.Notify(system.Alive,
+				system.StatusField(s.status.Line(v)))
+		}); err != nil {
 			return
 		}
 		select {

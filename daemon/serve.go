@@ -174,7 +174,8 @@ func (h Host) Serve(ctx context.Context, o Options, ready *system.StartPipe, log
 	k, err := h.Open(tracer.Options{Dir: i.Pins, Level: o.Level, RingSize: int(r.Started().Daemon.RingSize),
 		Deaths: r.Started().Daemon.Deaths == "on"})
 	if errors.Is(err, tracer.ErrOtherABI) {
-		return fmt.Errorf("%w; end its sessions with the version that made them, or run: lineage daemon --unload --force --socket %s", err, i.Socket)
+		return fmt.Errorf("%w; end its sessions with the version that made them, or run: lineage daemon --unload --force --socket %s",
+			err, i.Socket)
 	}
 	if err != nil {
 		return err

@@ -33,7 +33,8 @@ const breakerWindow = time.Minute
 // NewBreaker makes a closed Breaker that allows limit ends of each user in any minute of
 // clock.
 func NewBreaker(limit int, clock func() time.Duration) *Breaker {
-	return &Breaker{limit: limit, clock: clock, ends: make(map[uint32][]time.Duration), open: make(map[uint32]bool)}
+	return &Breaker{limit: limit, clock: clock, ends: make(map[uint32][]time.Duration),
+		open: make(map[uint32]bool)}
 }
 
 // Allow asks for the end of one session of a user, and counts it. If it is not allowed, the end

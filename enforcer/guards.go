@@ -56,7 +56,8 @@ func (e *Enforcer) CheckMembers(all []tracer.Process, caller tracer.Identity) er
 }
 
 // CheckEnds is CheckMembers for sessions, nested ones included, with one snapshot: the refusal of each that must not end.
-func (e *Enforcer) CheckEnds(ids []tracer.SessionID, caller tracer.Identity) (map[tracer.SessionID]error, error) {
+func (e *Enforcer) CheckEnds(ids []tracer.SessionID,
+	caller tracer.Identity) (map[tracer.SessionID]error, error) {
 	host, spared, err := e.look(caller)
 	if err != nil {
 		return nil, err

@@ -18,14 +18,15 @@ func TestReason(t *testing.T) {
 		process              tracer.Process
 		want                 string
 	}{
-		"in D":                 {"D", "io_schedule", "", tracer.Process{}, "state D (io_schedule)"},
-		"in D, frozen":         {"D", "__refrigerator", "", tracer.Process{}, "frozen"},
-		"frozen":               {"S", "do_freezer_trap", "", tracer.Process{}, "frozen"},
-		"waits for a vfork":    {"D", "kernel_clone", "", tracer.Process{}, "not signalled"},
-		"protected":            {"D", "io_schedule", "", tracer.Process{Flags: tracer.FlagProtected}, "protected"},
-		"being torn down":      {"R", "0", "", tracer.Process{Dead: true}, "exiting"},
-		"not signalled yet":    {"S", "poll", "", tracer.Process{}, "not signalled"},
-		"dumping core":         {"D", "pipe_write", "Name:\tCoreDumping: 1\nCoreDumping:\t1\nSigPnd:\t0000000000000000\n", tracer.Process{}, "writing a core dump (pipe_write)"},
+		"in D":              {"D", "io_schedule", "", tracer.Process{}, "state D (io_schedule)"},
+		"in D, frozen":      {"D", "__refrigerator", "", tracer.Process{}, "frozen"},
+		"frozen":            {"S", "do_freezer_trap", "", tracer.Process{}, "frozen"},
+		"waits for a vfork": {"D", "kernel_clone", "", tracer.Process{}, "not signalled"},
+		"protected":         {"D", "io_schedule", "", tracer.Process{Flags: tracer.FlagProtected}, "protected"},
+		"being torn down":   {"R", "0", "", tracer.Process{Dead: true}, "exiting"},
+		"not signalled yet": {"S", "poll", "", tracer.Process{}, "not signalled"},
+		"dumping core": {"D", "pipe_write", "Name:\tCoreDumping: 1\nCoreDumping:\t1\nSigPnd:\t0000000000000000\n",
+			tracer.Process{}, "writing a core dump (pipe_write)"},
 		"killed, dumping core": {"R", "0", "CoreDumping:\t1\n", tracer.Process{Flags: tracer.FlagKilled}, "writing a core dump"},
 		"exits as a group":     {"S", "poll", "CoreDumping:\t0\nSigPnd:\t0000000000000100\nShdPnd:\t0000000000000000\n", tracer.Process{}, "SIGKILL pending (poll)"},
 		"killed by another":    {"S", "poll", "SigPnd:\t0000000000000000\nShdPnd:\t0000000000000100\n", tracer.Process{}, "SIGKILL pending (poll)"},

@@ -75,7 +75,8 @@ func (n *node) root() *node {
 }
 
 func (n *node) edge(root bool) Edge {
-	e := Edge{Child: n.id, Creator: n.creatorID, Evidence: n.evidence, Source: n.source, Time: n.born, Hops: n.hops}
+	e := Edge{Child: n.id, Creator: n.creatorID, Evidence: n.evidence,
+		Source: n.source, Time: n.born, Hops: n.hops}
 	if !n.birth {
 		e.Time = n.id.Start
 	}

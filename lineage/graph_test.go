@@ -320,7 +320,8 @@ func TestArguments(t *testing.T) {
 		{"\xff\x1b[2J\n\x00", []string{"\xff\x1b[2J\n"}},
 		{strings.Repeat("x\x00", 10000), slices.Repeat([]string{"x"}, 10000)},
 	} {
-		e := Event{Type: Exec, Time: 200, ID: id(10), Session: 1, Looks: called("sixteen bytes...\x00rest"), Exe: []byte("/bin/\x1b\x00rest"), Argv: []byte(c.argv), ArgvTruncated: true}
+		e := Event{Type: Exec, Time: 200, ID: id(10), Session: 1, Looks: called("sixteen bytes...\x00rest"),
+			Exe: []byte("/bin/\x1b\x00rest"), Argv: []byte(c.argv), ArgvTruncated: true}
 		n := known(t, graph(root(10, 9, 1, 100), e), id(10))
 		if !slices.Equal(n.Argv, c.want) {
 			t.Errorf("argv %.40q: got %.40q", c.argv, n.Argv)

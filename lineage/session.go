@@ -65,7 +65,8 @@ func (g *Graph) session(id SessionID) *session {
 
 // LastKilled is the process of sessions that a signal killed last, up to a time, of those that is wants; and how
 // many processes of theirs are in memory.
-func (g *Graph) LastKilled(until uint64, is func(sig uint8, from *Signal) bool, sessions ...SessionID) (last Node, found bool, known int) {
+func (g *Graph) LastKilled(until uint64, is func(sig uint8, from *Signal) bool,
+	sessions ...SessionID) (last Node, found bool, known int) {
 	var at *node
 	for _, id := range sessions {
 		s := g.sessions[id]

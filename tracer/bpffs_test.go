@@ -41,9 +41,11 @@ func TestPinsAreRoots(t *testing.T) {
 		"the group writes it":     {mode: 0o770, why: "users other than root may write"},
 		"another's parent":        {uid: 65534, mode: 0o700, why: "belongs to uid 65534"},
 		"another's directory":     {make: func(dir string) error { return errors.Join(os.Mkdir(dir, 0o700), os.Chown(dir, 65534, 65534)) }, why: "belongs to uid 65534"},
-		"others write it":         {make: func(dir string) error { return errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, 0o777)) }, why: "users other than root may write"},
-		"others write it, sticky": {make: func(dir string) error { return errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, 0o777|os.ModeSticky)) }, why: "users other than root may write"},
-		"a link to a directory":   {make: func(dir string) error { return os.Symlink("/sys/fs/bpf", dir) }, why: "is not a directory"},
+		"others write it": {make: func(dir string) error { return errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, 0o777)) },
+			why: "users other than root may write"},
+		"others write it, sticky": {make: func(dir string) error { return errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, 0o777|os.ModeSticky)) },
+			why: "users other than root may write"},
+		"a link to a directory": {make: func(dir string) error { return os.Symlink("/sys/fs/bpf", dir) }, why: "is not a directory"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			parent := mountAt(t, c.options)

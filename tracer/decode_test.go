@@ -57,7 +57,8 @@ func TestDecode(t *testing.T) {
 	plain := bpf.LineageEventExit{H: header(EventExit), Status: 256, CpuTime: 11, MaxRss: 2}
 	told := plain
 	told.Killed = 1
-	sent := bpf.LineageSent{Signal: 15, From: 1, Time: 16, By: wire, Session: 17, Facts: bpf.LineageFacts{Uid: 7, Comm: [16]uint8{'x'}}, Flags: uint16(bpf.LineageSentFlagsSENT_HANDLED)}
+	sent := bpf.LineageSent{Signal: 15, From: 1, Time: 16, By: wire, Session: 17, Facts: bpf.LineageFacts{Uid: 7, Comm: [16]uint8{'x'}},
+		Flags: uint16(bpf.LineageSentFlagsSENT_HANDLED)}
 	listen, unlisten := base, base
 	listen.Type, listen.Socket, listen.Address = EventListen, 14, netip.MustParseAddrPort("127.0.0.1:80")
 	unlisten.Type, unlisten.Socket, unlisten.Address = EventUnlisten, 14, netip.MustParseAddrPort("[::1]:0")

@@ -16,7 +16,8 @@ type scene struct {
 }
 
 var scenes = []scene{
-	{"life", life}, {"nest", nest}, {"adopt", adopted}, {"keep", keep}, {"agents", agentsOpen}, {"root", rootExits}, {"limit", overLimit}, {"verbs", verbs}, {"again", again},
+	{"life", life}, {"nest", nest}, {"adopt", adopted}, {"keep", keep}, {"agents", agentsOpen}, {"root",
+		rootExits}, {"limit", overLimit}, {"verbs", verbs}, {"again", again},
 }
 
 func life(p *troupe) {

@@ -74,7 +74,8 @@ func testGuardSparesFromAll(t *testing.T, tr *tracer.Tracer) {
 func spareFromAll(t *testing.T, tr *tracer.Tracer) {
 	refuses := tr.Features().RefusesSignals != tracer.RefuserNone
 	const agent = `sh -c "while read c; do eval \"\$c\"; echo = \$?; done; true"; echo gone`
-	w, id := member(t, tr, `exec unshare --pid --fork --kill-child sh -c '`+agent+`; read x'`, tracer.SessionSpec{Protection: tracer.Protection{Spare: tracer.SpareRefuse}})
+	w, id := member(t, tr, `exec unshare --pid --fork --kill-child sh -c '`+agent+`; read x'`,
+		tracer.SessionSpec{Protection: tracer.Protection{Spare: tracer.SpareRefuse}})
 	w.tell("stat -Lc %i /proc/self/ns/pid; sleep 100 & true")
 	inside := w.line()
 	w.until("= ")

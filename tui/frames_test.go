@@ -201,7 +201,8 @@ func (s *screen) dialogWithout() { s.Update(named["down"]); s.Update(stroke("x")
 
 // hostile is what a process can try on a screen.
 func hostile() *api.Frame {
-	bad := live(7001, 4121, 4121, "\x1b[31mred", "\x1b]52;c;ZXZpbA==\a", "a\nlineage: all ended\r\n", "exe.\u202etxt", "\xff\xfe\x9b31m", "名前名前名前", "e\u0301e\u0301", "👩‍👩‍👧")
+	bad := live(7001, 4121, 4121, "\x1b[31mred", "\x1b]52;c;ZXZpbA==\a", "a\nlineage: all ended\r\n", "exe.\u202etxt",
+		"\xff\xfe\x9b31m", "名前名前名前", "e\u0301e\u0301", "👩‍👩‍👧")
 	bad.Cgroup = "/\x1b[2J\u2066"
 	bad.Exe = "/tmp/\x1b]0;title\a"
 	s := build()

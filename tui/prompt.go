@@ -46,7 +46,8 @@ func (m *model) prompted(name, text, hint string, read func(string) (*picture.Fi
 	in.CharLimit = 256
 	in.SetValue(text)
 	in.CursorEnd()
-	m.prompt = &prompt{input: in, hint: hint, read: read, filter: m.view.Picture.Filter(), from: m.view.Selected()}
+	m.prompt = &prompt{input: in, hint: hint, read: read,
+		filter: m.view.Picture.Filter(), from: m.view.Selected()}
 	return m.prompt.input.Focus()
 }
 

@@ -117,7 +117,8 @@ func TestEndOfACallIsAsked(t *testing.T) {
 func TestCreators(t *testing.T) {
 	s := shown(t, 200, 50)
 	s.press("/ 4129 enter esc i") // the daemon knows nothing of it
-	s.says("4121 sh -c 'make & wait' 12:02:01", "└─ 4123 make -j2 12:02:03", "└─ 4129 adopted-one adopted 12:02:09", "4129 adopted-one: evidence adopted (ppid), weak", "not found")
+	s.says("4121 sh -c 'make & wait' 12:02:01", "└─ 4123 make -j2 12:02:03", "└─ 4129 adopted-one adopted 12:02:09",
+		"4129 adopted-one: evidence adopted (ppid), weak", "not found")
 
 	deep := api.Frame{Head: api.Head{Kind: "diff"}}
 	for i := range 40 {

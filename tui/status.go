@@ -50,7 +50,8 @@ func (m *model) statusLine() string {
 		}
 		mode := display.Text(s.Mode)
 		parts = append(parts,
-			part{t.Dim, fmt.Sprintf("level %d, policy: %s", s.Level, mode), fmt.Sprintf("L%d %s", s.Level, mode), ""},
+			part{t.Dim, fmt.Sprintf("level %d, policy: %s", s.Level, mode),
+				fmt.Sprintf("L%d %s", s.Level, mode), ""},
 			m.freshness())
 	}
 	// The last parts are the least important.

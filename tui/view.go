@@ -107,7 +107,8 @@ func (m *model) details(columns int) []string {
 func (m *model) View() tea.View {
 	v := tea.View{AltScreen: true, WindowTitle: "lineage top"}
 	if m.tooSmall() {
-		v.Content = ansi.Truncate(fmt.Sprintf("at least %dx%d", leastColumns, leastRows), max(m.term.width, 0), "")
+		v.Content = ansi.Truncate(fmt.Sprintf("at least %dx%d", leastColumns, leastRows),
+			max(m.term.width, 0), "")
 		return v
 	}
 	l := m.layout()

@@ -17,7 +17,8 @@ func TestAccount(t *testing.T) {
 			&api.Account{CPUSeconds: 31, MemoryPeakBytes: 1288490189, TasksPeak: 1, ReadBytes: 2048, OOMKills: 1}},
 		"memory limit 1.0M, slower above 512K, at most 1 task": {&api.Limits{MemoryBytes: 1 << 20, MemoryHighBytes: 512 << 10, Tasks: 1}, nil},
 		"peak by samples 2.0M, CPU 0.50s, 3 tasks, since the move, unlimited: 3, no limit: \\x1b no memory": {
-			&api.Limits{Unlimited: 3, Unset: []string{"\x1b no memory"}}, &api.Account{CPUSeconds: .5, MemoryPeakBytes: 2 << 20, TasksPeak: 3, Sampled: true, SinceMove: true}},
+			&api.Limits{Unlimited: 3, Unset: []string{"\x1b no memory"}}, &api.Account{CPUSeconds: .5,
+				MemoryPeakBytes: 2 << 20, TasksPeak: 3, Sampled: true, SinceMove: true}},
 	} {
 		if got := Account(of.l, of.a); got != want {
 			t.Errorf("got  %q\nwant %q", got, want)

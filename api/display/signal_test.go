@@ -18,14 +18,19 @@ func TestHowEnded(t *testing.T) {
 		"killed by the OOM killer":                      {Signal: "SIGKILL", Killer: &api.Sender{Signal: "SIGKILL", Kind: "oom"}},
 		"killed by the OOM killer: memory limit 8GiB of session w\\x1b, it had 7.2GiB; peak 8GiB": {Signal: "SIGKILL", Killer: &api.Sender{Signal: "SIGKILL", Kind: "oom",
 			OOM: &api.OOM{Of: "session", Session: "k3x9q2", Name: "w\x1b", LimitBytes: 8 << 30, RSSBytes: 36 << 30 / 5, PeakBytes: 8 << 30}}},
-		"killed by SIGHUP by the kernel: the terminal was closed, passed on by the session's owner": {Signal: "SIGHUP", Killer: &api.Sender{Signal: "SIGHUP", Kind: "kernel", Passed: true}},
-		`killed by SIGHUP from 4242 pk\x1b, session x, passed on by the session's owner`:            {Signal: "SIGHUP", Killer: &api.Sender{Signal: "SIGHUP", Kind: "process", Process: by, Passed: true}},
-		"killed by SIGSEGV, its own fault":                                              {Signal: "SIGSEGV", Killer: &api.Sender{Signal: "SIGSEGV", Kind: "fault"}},
-		"killed by SIGALRM, a timer's by its own account":                               {Signal: "SIGALRM", Killer: &api.Sender{Signal: "SIGALRM", Kind: "timer"}},
-		"killed by SIGKILL by lineage":                                                  {Signal: "SIGKILL", Killer: &api.Sender{Signal: "SIGKILL", Kind: "lineage"}},
-		"killed by SIGABRT from itself":                                                 {Signal: "SIGABRT", Killer: &api.Sender{Signal: "SIGABRT", Kind: "process", Process: &api.Process{Ref: self}}},
-		`exited 143 after SIGTERM from 4242 pk\x1b, session x, handled`:                 {ExitCode: new(143), Killer: &api.Sender{Signal: "SIGTERM", Kind: "process", Process: by, Handled: true}},
-		`killed by SIGINT from 4242 pk\x1b, session x, handled and then sent to itself`: {Signal: "SIGINT", Killer: &api.Sender{Signal: "SIGINT", Kind: "process", Process: by, Handled: true, Raised: true}},
+		"killed by SIGHUP by the kernel: the terminal was closed, passed on by the session's owner": {Signal: "SIGHUP",
+			Killer: &api.Sender{Signal: "SIGHUP", Kind: "kernel", Passed: true}},
+		`killed by SIGHUP from 4242 pk\x1b, session x, passed on by the session's owner`: {Signal: "SIGHUP",
+			Killer: &api.Sender{Signal: "SIGHUP", Kind: "process", Process: by, Passed: true}},
+		"killed by SIGSEGV, its own fault":                {Signal: "SIGSEGV", Killer: &api.Sender{Signal: "SIGSEGV", Kind: "fault"}},
+		"killed by SIGALRM, a timer's by its own account": {Signal: "SIGALRM", Killer: &api.Sender{Signal: "SIGALRM", Kind: "timer"}},
+		"killed by SIGKILL by lineage":                    {Signal: "SIGKILL", Killer: &api.Sender{Signal: "SIGKILL", Kind: "lineage"}},
+		"killed by SIGABRT from itself": {Signal: "SIGABRT",
+			Killer: &api.Sender{Signal: "SIGABRT", Kind: "process", Process: &api.Process{Ref: self}}},
+		`exited 143 after SIGTERM from 4242 pk\x1b, session x, handled`: {ExitCode: new(143),
+			Killer: &api.Sender{Signal: "SIGTERM", Kind: "process", Process: by, Handled: true}},
+		`killed by SIGINT from 4242 pk\x1b, session x, handled and then sent to itself`: {Signal: "SIGINT",
+			Killer: &api.Sender{Signal: "SIGINT", Kind: "process", Process: by, Handled: true, Raised: true}},
 		"killed by SIGHUP by the kernel: its terminal was hung up, or its stopped job lost its shell": {
 			Signal: "SIGHUP", Killer: &api.Sender{Signal: "SIGHUP", Kind: "kernel"},
 		},
@@ -44,7 +49,8 @@ func TestHowEnded(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	if got, want := Stopped(&api.Process{Stopped: &api.Sender{Signal: "SIGSTOP", Kind: "process", Process: by}}), `stopped by SIGSTOP from 4242 pk\x1b, session x`; got != want {
+	if got, want := Stopped(&api.Process{Stopped: &api.Sender{Signal: "SIGSTOP", Kind: "process",
+		Process: by}}), `stopped by SIGSTOP from 4242 pk\x1b, session x`; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
@@ -106,8 +112,10 @@ func TestCrossing(t *testing.T) {
 func TestSentOn(t *testing.T) {
 	self := api.Ref{PID: 7, StartNS: 1}
 	for want, o := range map[string]api.Outcome{
-		"SIGTERM by lineage, handled and then sent to itself": {Outcome: api.OutcomeTerm, Killer: &api.Sender{Signal: "SIGTERM", Kind: "lineage", Handled: true, Raised: true}},
-		"SIGABRT from itself; sent SIGTERM by lineage":        {Outcome: api.OutcomeTerm, Killer: &api.Sender{Signal: "SIGABRT", Kind: "process", Process: &api.Process{Ref: self}}},
+		"SIGTERM by lineage, handled and then sent to itself": {Outcome: api.OutcomeTerm,
+			Killer: &api.Sender{Signal: "SIGTERM", Kind: "lineage", Handled: true, Raised: true}},
+		"SIGABRT from itself; sent SIGTERM by lineage": {Outcome: api.OutcomeTerm,
+			Killer: &api.Sender{Signal: "SIGABRT", Kind: "process", Process: &api.Process{Ref: self}}},
 	} {
 		if o.Ref = self; Outcome(&o) != want {
 			t.Errorf("%q, want %q", Outcome(&o), want)

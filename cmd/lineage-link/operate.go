@@ -31,7 +31,8 @@ func operate(ctx context.Context, args []string, _ zerolog.Logger) error {
 	if err != nil {
 		return err
 	}
-	if err := unix.Setrlimit(unix.RLIMIT_DATA, &unix.Rlimit{Cur: operatorMemory, Max: operatorMemory}); err != nil {
+	if err := unix.Setrlimit(unix.RLIMIT_DATA,
+		&unix.Rlimit{Cur: operatorMemory, Max: operatorMemory}); err != nil {
 		return err
 	}
 	b, err := bus.Reach(&o, version, zerolog.Nop())

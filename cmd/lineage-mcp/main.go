@@ -28,7 +28,8 @@ import (
 var version = "devel"
 
 func main() {
-	socket := flag.String("socket", cmp.Or(os.Getenv("LINEAGE_SOCKET"), api.DefaultSocket), "the daemon's `socket`")
+	socket := flag.String("socket", cmp.Or(os.Getenv("LINEAGE_SOCKET"), api.DefaultSocket),
+		"the daemon's `socket`")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()

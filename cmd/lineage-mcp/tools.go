@@ -56,7 +56,8 @@ func newServer(d *daemon) *mcp.Server {
 
 // add adds a tool that asks the daemon. An error becomes an answer to the agent, with
 // IsError, and never ends the server.
-func add[In any](s *mcp.Server, d *daemon, t *mcp.Tool, tool func(context.Context, api.Client, string, In) (*answer, error)) {
+func add[In any](s *mcp.Server, d *daemon, t *mcp.Tool,
+	tool func(context.Context, api.Client, string, In) (*answer, error)) {
 	mcp.AddTool(s, t, func(ctx context.Context, _ *mcp.CallToolRequest, in In) (*mcp.CallToolResult, *answer, error) {
 		out := &answer{}
 		err := d.ask(ctx, func(c api.Client, session string) (err error) {

@@ -217,7 +217,8 @@ func TestEqual(t *testing.T) {
 	f := &apitest.Client{Has: apitest.Has{Sessions: []api.Session{{ID: "s"}}, Trees: map[string]*api.Tree{"s": {Nodes: nodes}}}}
 	out, err := listRunning(t.Context(), f, "s", nothing{})
 	text, doc := both(t, out, err)
-	if len(doc.Items) != 3 || doc.Items[1].Process != "61@9" || !strings.HasPrefix(doc.Items[1].Why, "one of 2 equal ones, idle for 2d13h") || doc.Items[2].Process != "63@9" {
+	if len(doc.Items) != 3 || doc.Items[1].Process != "61@9" || !strings.HasPrefix(doc.Items[1].Why,
+		"one of 2 equal ones, idle for 2d13h") || doc.Items[2].Process != "63@9" {
 		t.Errorf("%+v", doc.Items)
 	}
 	require.Contains(t, text, "session s: 5 live processes\n")

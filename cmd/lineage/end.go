@@ -205,7 +205,8 @@ func (a *app) haltCommand() *cobra.Command {
 
 func halted(d *api.Halted) *text.Listing {
 	d.Head = api.NewHead("halted")
-	return &text.Listing{Doc: d, Items: []any{d}, Text: func(p *text.Page) { p.Wrap(0, display.HaltLine(d.Halt)) }}
+	return &text.Listing{Doc: d, Items: []any{d},
+		Text: func(p *text.Page) { p.Wrap(0, display.HaltLine(d.Halt)) }}
 }
 
 func (a *app) waitCommand() *cobra.Command {

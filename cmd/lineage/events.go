@@ -75,7 +75,8 @@ As a stream has no end, "-o json" is the same as "-o jsonl".`,
 }
 
 // wantedEvents selects events: the daemon, those of one session; else we, those of sessions that are meant.
-func wantedEvents(ctx context.Context, c api.Client, q *api.EventsQuery, sel *api.Selection) (func(*api.Event) bool, error) {
+func wantedEvents(ctx context.Context, c api.Client, q *api.EventsQuery,
+	sel *api.Selection) (func(*api.Event) bool, error) {
 	found, err := sel.OrAll().Resolve(ctx, c)
 	if err != nil {
 		return nil, err
@@ -97,7 +98,8 @@ func wantedEvents(ctx context.Context, c api.Client, q *api.EventsQuery, sel *ap
 
 // streamEvents writes events until the stream ends. A broken stream is resumed where it
 // broke, as long as there is progress.
-func (a *app) streamEvents(ctx context.Context, c api.Client, q api.EventsQuery, wanted func(*api.Event) bool, format string) error {
+func (a *app) streamEvents(ctx context.Context, c api.Client, q api.EventsQuery,
+	wanted func(*api.Event) bool, format string) error {
 	p := a.Page(a.Stdout, format == "wide")
 	for {
 		from := q.From

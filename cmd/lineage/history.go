@@ -106,7 +106,8 @@ func verifyHistory(ctx context.Context, a *app, format string, args []string) (e
 		}
 	}
 	if a.host.euid() != 0 {
-		return cli.Errorf(api.ExitDenied, "history: --verify reads the audit log, which only root can, on its host")
+		return cli.Errorf(api.ExitDenied,
+			"history: --verify reads the audit log, which only root can, on its host")
 	}
 	c, err := a.client(ctx)
 	if err != nil {

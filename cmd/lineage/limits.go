@@ -9,7 +9,8 @@ import (
 // limitFlags are the flags for what the kernel holds a session to. take returns nil if none was given.
 func limitFlags(f *pflag.FlagSet) (take func() *api.Limits) {
 	var l api.Limits
-	f.Func("memory", "the session's memory: `SIZE`; above it the kernel kills its largest process", sizeInto(&l.MemoryBytes))
+	f.Func("memory", "the session's memory: `SIZE`; above it the kernel kills its largest process",
+		sizeInto(&l.MemoryBytes))
 	f.Func("memory-high", "slow the session down above this `SIZE` of memory", sizeInto(&l.MemoryHighBytes))
 	f.Float64Var(&l.CPUs, "cpus", 0, "the session's CPUs, such as 2.5: `NUMBER`")
 	f.IntVar(&l.Tasks, "max-tasks", 0, "the session's threads and processes: `N`; above it forks fail")

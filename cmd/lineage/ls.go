@@ -56,7 +56,8 @@ func (a *app) lsCommand() *cobra.Command {
 		f.BoolVar(&v.chosen, v.flag, false, v.usage)
 		known = append(
 			known[:len(known):len(known)],
-			slices.DeleteFunc(slices.Clone(v.columns), func(c string) bool { return slices.Contains(known, c) })...)
+			slices.DeleteFunc(slices.Clone(v.columns),
+				func(c string) bool { return slices.Contains(known, c) })...)
 	}
 	sel := cli.Selection(cmd, a.host.euid)
 	format := formatFlag(cmd)

@@ -41,7 +41,8 @@ func formatFlag(cmd *cobra.Command, formats ...string) *cli.Choice {
 // columnFlags adds the flags of a command that lists in a table. The returned function
 // applies them, or returns an error. table: a table is shown; known: the columns that
 // it can have, and before that, those of all tables of the command.
-func (a *app) columnFlags(cmd *cobra.Command, format *cli.Choice, known ...string) (take func(table bool, known []string) error) {
+func (a *app) columnFlags(cmd *cobra.Command, format *cli.Choice,
+	known ...string) (take func(table bool, known []string) error) {
 	var c cli.List
 	cmd.Flags().Var(&c, "columns", "only these columns, `COLUMN,...`, in this order: "+strings.Join(known, ", "))
 	cmd.RegisterFlagCompletionFunc("columns", cli.CompleteList(known))

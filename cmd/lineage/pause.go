@@ -43,7 +43,8 @@ too, all stay stopped until that one is resumed.`,
 }
 
 // repauses makes cmd a command that asks for one of the two.
-func (a *app) repauses(cmd *cobra.Command, how string, ask func(api.Client, context.Context, string) (*api.Session, error)) *cobra.Command {
+func (a *app) repauses(cmd *cobra.Command, how string,
+	ask func(api.Client, context.Context, string) (*api.Session, error)) *cobra.Command {
 	cmd.ValidArgsFunction = a.completeSession("live")
 	sel := cli.Selection(cmd, a.host.euid)
 	yes := cmd.Flags().BoolP("yes", "y", false, "do not ask")

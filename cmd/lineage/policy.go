@@ -30,7 +30,8 @@ force.`,
 		SuggestionsMinimumDistance: 2,
 		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.policyCheckCommand(), a.policyShowCommand(), a.policyExplainCommand(), a.policyResumeCommand())
+	cmd.AddCommand(a.policyCheckCommand(), a.policyShowCommand(),
+		a.policyExplainCommand(), a.policyResumeCommand())
 	return cmd
 }
 

@@ -51,10 +51,13 @@ exist, 126 if it cannot be executed, 75 if --exclusive found the name in use,
 be written, and 124 instead of 0 if a limit ended the session.`
 
 // runCommand is the command line of run; run does the work and returns the exit code.
-func (a *app) runCommand(run func(context.Context, supervise.Options) int, connect func(context.Context, string) (api.Client, error)) *cobra.Command {
+func (a *app) runCommand(run func(context.Context, supervise.Options) int,
+	connect func(context.Context, string) (api.Client, error)) *cobra.Command {
 	o := supervise.Options{}
-	onExit := cli.Choice{Value: supervise.OnExitEnd, Words: []string{supervise.OnExitEnd, supervise.OnExitReport}}
-	signals, exclusive := cli.Choice{Value: "any", Words: []string{"any", "session"}}, cli.Choice{Words: api.Exclusive}
+	onExit := cli.Choice{Value: supervise.OnExitEnd,
+		Words: []string{supervise.OnExitEnd, supervise.OnExitReport}}
+	signals, exclusive := cli.Choice{Value: "any",
+		Words: []string{"any", "session"}}, cli.Choice{Words: api.Exclusive}
 	leaks, spare := cli.Choice{Words: []string{"fail"}}, cli.Choice{Words: []string{"root"}}
 	cmd := &cobra.Command{
 		Use:   "run [flags] -- CMD [ARG...]",
@@ -104,13 +107,15 @@ func (a *app) runCommand(run func(context.Context, supervise.Options) int, conne
 		"end the session when it has more than `N` processes, zombies included")
 	f.Func("max-rss", "end the session when its processes use more than this `SIZE` of memory (8GiB, 512MiB)",
 		sizeInto(&o.Limits.MaxRSS))
-	f.DurationVar(&o.Limits.Idle, "idle", 0, "end the session after this `TIME` with no new process and under 1s of CPU")
+	f.DurationVar(&o.Limits.Idle, "idle", 0,
+		"end the session after this `TIME` with no new process and under 1s of CPU")
 	f.StringVar(&o.User, "user", "", "run CMD as this `USER`, by name or uid")
 	f.Var(&onExit, "on-exit", "what to do with leftovers: `ACTION`, end or report")
 	f.Var(&signals, "signals", "which processes CMD and what it starts may signal: `SCOPE`, any or session")
 	f.Var(&spare, "spare", "which processes no other one of the session may kill or stop: `WHICH`, root (CMD and what its marks name)")
 	f.Var(&leaks, "leaks", "what a process means that CMD leaves: `ACTION`, fail")
-	f.DurationVar(&o.Leaks.After, "leaks-after", 200*time.Millisecond, "how long after CMD's exit it has to be alive: `TIME`")
+	f.DurationVar(&o.Leaks.After, "leaks-after", 200*time.Millisecond,
+		"how long after CMD's exit it has to be alive: `TIME`")
 	f.BoolVar(&o.Subreaper, "subreaper", true, "make orphans children of run, not of PID 1")
 	return cmd
 }
@@ -152,7 +157,8 @@ func (a *app) reaches(o *supervise.Options, connect func(context.Context, string
 func before(format string, args ...any) error { return cli.Errorf(125, format, args...) }
 
 // wrapsCommand makes cmd run CMD, with the flags that run and init have in common. take takes CMD.
-func (a *app) wrapsCommand(cmd *cobra.Command, o *supervise.Options, defaultGrace string) (take func(args []string)) {
+func (a *app) wrapsCommand(cmd *cobra.Command, o *supervise.Options,
+	defaultGrace string) (take func(args []string)) {
 	f := cmd.Flags()
 	cli.Grace(f, &o.Grace, defaultGrace)
 	f.StringVar(&o.Report, "report", "", "write the receipt to `FILE` as JSON")

@@ -49,7 +49,8 @@ killed, and otherwise CMD's.`,
 	f := cmd.Flags()
 	f.VarP((*supervise.Seconds)(&l.KillAfter), "kill-after", "k",
 		"also send SIGKILL if CMD runs this `DURATION` after the first signal")
-	f.VarP((*supervise.Signal)(&l.Signal), "signal", "s", "the `SIGNAL` to send after DURATION, by name or number")
+	f.VarP((*supervise.Signal)(&l.Signal), "signal", "s",
+		"the `SIGNAL` to send after DURATION, by name or number")
 	f.BoolVar(&l.Foreground, "foreground", false,
 		"signal CMD alone, not its process group, and let it use the terminal")
 	f.BoolVar(&l.Preserve, "preserve-status", false, "exit with CMD's code after DURATION, too")

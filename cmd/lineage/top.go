@@ -16,7 +16,10 @@ import (
 )
 
 func (a *app) topCommand() *cobra.Command {
-	o := tui.Options{Select: func(words []string) (*api.Selection, error) { return cli.ParseSelection(words, a.host.euid) }}
+	o := tui.Options{Select: func(words []string) (*api.Selection, error) {
+		return cli.ParseSelection(words,
+			a.host.euid)
+	}}
 	theme := cli.Choice{Value: "auto", Words: ink.Themes}
 	cmd := &cobra.Command{
 		Use:   "top [SESSION...]",

@@ -84,7 +84,8 @@ func TestOrphanWithUnknownParent(t *testing.T) {
 // A sandbox is said to hide what runs inside.
 func TestTreeTellsSandboxes(t *testing.T) {
 	f := newFake()
-	f.Has.Trees = map[string]*api.Tree{f.Has.Sessions[0].ID: {Session: &f.Has.Sessions[0], Roots: []api.Ref{ref(1)}, Nodes: []api.Node{{Process: live(1, "firecracker")}}}}
+	f.Has.Trees = map[string]*api.Tree{f.Has.Sessions[0].ID: {Session: &f.Has.Sessions[0], Roots: []api.Ref{ref(1)},
+		Nodes: []api.Node{{Process: live(1, "firecracker")}}}}
 	_, stdout, _ := newWorld(t, f).run("tree", f.Has.Sessions[0].ID)
 	require.Contains(t, stdout, "1 firecracker  virtual machine, what runs inside is not seen\n")
 }

@@ -65,7 +65,8 @@ func TestWhyHolderOutside(t *testing.T) {
 	for what, file := range map[string]string{":8080": "", "file": "file"} {
 		w := newWorld(t, f)
 		w.host.ancestors = func(pid int) []api.Process {
-			return []api.Process{{Ref: api.Ref{PID: 20}, Comm: "sh", Started: at(-90)}, {Ref: api.Ref{PID: 1}, Comm: "init", Argv: []string{"/sbin/init"}, Started: at(-90000)}}
+			return []api.Process{{Ref: api.Ref{PID: 20}, Comm: "sh", Started: at(-90)},
+				{Ref: api.Ref{PID: 1}, Comm: "init", Argv: []string{"/sbin/init"}, Started: at(-90000)}}
 		}
 		if file != "" {
 			t.Chdir(t.TempDir())
@@ -131,7 +132,8 @@ func TestWhySharedSocket(t *testing.T) {
 	session := api.Session{ID: "k3x9q2", Name: "web", State: api.StateActive}
 	fork := api.Evidence{Kind: "fork", Confidence: "strong"}
 	edge := func(pid, creator int) api.Edge {
-		return api.Edge{Child: by(live(pid, "node", "server.js"), creator, creator), Creator: &api.EdgeEnd{Ref: ref(creator), Comm: "node", Alive: true}, Kind: "fork", Evidence: fork}
+		return api.Edge{Child: by(live(pid, "node", "server.js"), creator, creator),
+			Creator: &api.EdgeEnd{Ref: ref(creator), Comm: "node", Alive: true}, Kind: "fork", Evidence: fork}
 	}
 	chain := func(pids ...int) api.Why { // from the root down
 		w := api.Why{Session: &session, Edges: []api.Edge{{Child: live(pids[0], "sh"), Kind: "root", Evidence: api.Evidence{Kind: "root", Confidence: "strong"}}}}

@@ -239,7 +239,8 @@ func (a *Access) Refused(c Caller, v Verb, what, why string) {
 // Done records a verb that changed something and is not an end: of a session, or of one
 // of its processes.
 func (a *Access) Done(c Caller, v Verb, result, session string, ref api.Ref) {
-	a.o.Audit(a.record(c, v, AuditDone, result, &AuditTarget{Session: session, PID: ref.PID, StartNS: ref.StartNS}))
+	a.o.Audit(a.record(c, v, AuditDone, result,
+		&AuditTarget{Session: session, PID: ref.PID, StartNS: ref.StartNS}))
 }
 
 // Did records a verb that is about no one session: the daemon, or a signed command.

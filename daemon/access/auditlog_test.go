@@ -136,7 +136,8 @@ func TestHead(t *testing.T) {
 	again, err := begin(l.path, AuditOptions{})
 	require.NoError(t, err)
 	defer again.file.Close()
-	if heads[0] != "" || heads[1] != "" || !strings.HasPrefix(heads[2], "2:") || heads[3] != heads[2] || again.Head().String() != newest || !strings.HasPrefix(newest, "3:") {
+	if heads[0] != "" || heads[1] != "" || !strings.HasPrefix(heads[2],
+		"2:") || heads[3] != heads[2] || again.Head().String() != newest || !strings.HasPrefix(newest, "3:") {
 		t.Errorf("%q, then %v, newest %s", heads, again.Head(), newest)
 	}
 }

@@ -163,7 +163,8 @@ func (c *claims) against(h ChainHead, l *Chain) (why string, known bool) {
 	case have != "":
 		return "has another hash: the log was replaced", true
 	case h.Seq > l.Last.Head.Seq:
-		return fmt.Sprintf("is not there: the log ends at record %d, and was cut or replaced", l.Last.Head.Seq), true
+		return fmt.Sprintf("is not there: the log ends at record %d, and was cut or replaced",
+			l.Last.Head.Seq), true
 	case h.Seq+1 == l.First.Head.Seq && l.First.Prev != "":
 		if l.First.Prev != h.Hash {
 			return "is not the one before the first record: the log was replaced", true
@@ -179,7 +180,8 @@ func (c *claims) against(h ChainHead, l *Chain) (why string, known bool) {
 func rewritten(logged, now []api.Outcome) bool {
 	for i := range min(len(logged), len(now)) {
 		if was := logged[i].Argv; was != nil &&
-			!slices.EqualFunc(was, now[i].Argv, func(a, b string) bool { return a == b || strings.Contains(a, redact.Hidden) }) {
+			!slices.EqualFunc(was, now[i].Argv,
+				func(a, b string) bool { return a == b || strings.Contains(a, redact.Hidden) }) {
 			return true
 		}
 	}

@@ -118,7 +118,8 @@ func (l *Chain) Read(name string, from io.Reader, each func(ChainRecord)) error 
 		l.line(fmt.Sprintf("%s:%d", name, n), lines.Bytes(), each)
 	}
 	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
-		l.wrong("%s: a line of more than %d bytes: no daemon wrote it, and what follows it was not read", name, maxLine)
+		l.wrong("%s: a line of more than %d bytes: no daemon wrote it, and what follows it was not read",
+			name, maxLine)
 	} else if err != nil {
 		return fmt.Errorf("read audit log %s: %w", name, err)
 	}

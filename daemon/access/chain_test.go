@@ -112,20 +112,22 @@ func TestHeads(t *testing.T) {
 		want     []string // in the findings, in their order
 		older    int
 	}{
-		"whole":                          {lines, receipts, heads[3], nil, 0},
-		"a tail is cut":                  {lines[:6], nil, access.ChainHead{}, nil, 0},
-		"a tail is cut, head":            {lines[:6], nil, heads[9], []string{"record 10 is not there: the log ends at record 6, and was cut or replaced"}, 0},
-		"a tail is cut, receipts":        {lines[:6], receipts, access.ChainHead{}, []string{"receipt s7: it names record 7", "receipt s9: it names record 9"}, 0},
-		"replaced":                       {second, nil, access.ChainHead{}, nil, 0},
-		"replaced, head":                 {second, nil, heads[4], []string{"record 5 has another hash: the log was replaced"}, 0},
-		"its old records are not kept":   {lines[4:], receipts, heads[5], nil, 2},
-		"its beginning is gone":          {lines[5:], nil, access.ChainHead{}, []string{"the log begins with record 6, not 1: the beginning is missing"}, 0},
-		"not kept, the one before":       {lines[4:], nil, heads[3], nil, 0},
-		"not kept, another before":       {lines[4:], nil, access.ChainHeadOf(4, nil), []string{"record 4 is not the one before the first record"}, 0},
-		"not kept, head":                 {lines[4:], nil, heads[0], []string{"record 1 is older than record 5, the first one that is kept: it cannot be checked"}, 0},
-		"a receipt in it contradicts":    {[][]byte{lines[0], bytes.Replace(lines[1], []byte(`"live":0`), []byte(`"live":1`), 1)}, nil, access.ChainHead{}, []string{"record 2, receipt s1: its verdict is clean, and the kernel counted 1 live and 0 dying"}, 0},
-		"no log":                         {nil, receipts[1:2], heads[0], []string{"record 1 is not there", "receipt s3: it names record 3"}, 0},
-		"the first one says it is first": {append([][]byte{bytes.Replace(lines[4], []byte(heads[3].Hash), nil, 1)}, second[:0]...), nil, access.ChainHead{}, []string{"record 5 says that it is the first one"}, 0},
+		"whole":                        {lines, receipts, heads[3], nil, 0},
+		"a tail is cut":                {lines[:6], nil, access.ChainHead{}, nil, 0},
+		"a tail is cut, head":          {lines[:6], nil, heads[9], []string{"record 10 is not there: the log ends at record 6, and was cut or replaced"}, 0},
+		"a tail is cut, receipts":      {lines[:6], receipts, access.ChainHead{}, []string{"receipt s7: it names record 7", "receipt s9: it names record 9"}, 0},
+		"replaced":                     {second, nil, access.ChainHead{}, nil, 0},
+		"replaced, head":               {second, nil, heads[4], []string{"record 5 has another hash: the log was replaced"}, 0},
+		"its old records are not kept": {lines[4:], receipts, heads[5], nil, 2},
+		"its beginning is gone":        {lines[5:], nil, access.ChainHead{}, []string{"the log begins with record 6, not 1: the beginning is missing"}, 0},
+		"not kept, the one before":     {lines[4:], nil, heads[3], nil, 0},
+		"not kept, another before":     {lines[4:], nil, access.ChainHeadOf(4, nil), []string{"record 4 is not the one before the first record"}, 0},
+		"not kept, head":               {lines[4:], nil, heads[0], []string{"record 1 is older than record 5, the first one that is kept: it cannot be checked"}, 0},
+		"a receipt in it contradicts": {[][]byte{lines[0], bytes.Replace(lines[1], []byte(`"live":0`), []byte(`"live":1`), 1)}, nil, access.ChainHead{},
+			[]string{"record 2, receipt s1: its verdict is clean, and the kernel counted 1 live and 0 dying"}, 0},
+		"no log": {nil, receipts[1:2], heads[0], []string{"record 1 is not there", "receipt s3: it names record 3"}, 0},
+		"the first one says it is first": {append([][]byte{bytes.Replace(lines[4], []byte(heads[3].Hash), nil, 1)}, second[:0]...), nil,
+			access.ChainHead{}, []string{"record 5 says that it is the first one"}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := verify(t, c.lines, c.receipts, c.head)

@@ -138,7 +138,8 @@ func (t *conns) uncount(c *Connection) {
 			delete(t.open, of)
 		}
 	}
-	if t.by[uid] = slices.DeleteFunc(t.by[uid], func(o *Connection) bool { return o == c }); len(t.by[uid]) == 0 {
+	if t.by[uid] = slices.DeleteFunc(t.by[uid],
+		func(o *Connection) bool { return o == c }); len(t.by[uid]) == 0 {
 		delete(t.by, uid)
 	}
 }

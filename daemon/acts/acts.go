@@ -160,7 +160,8 @@ func (a *Acts) holds(t *Target, tokens string) (err error) {
 	if n := a.plans.find(tokens, of, a.o.Clock.Monotonic()); n != nil {
 		var run map[tracer.Identity]command
 		if !of.Root.IsZero() {
-			run, err = registry.Ask(a.o.Registry, func(v registry.View) map[tracer.Identity]command { return commandsOf(v.Graph(), now) })
+			run, err = registry.Ask(a.o.Registry,
+				func(v registry.View) map[tracer.Identity]command { return commandsOf(v.Graph(), now) })
 		}
 		why = n.broken(now, func(id tracer.Identity) [16]byte { return run[id].sum() })
 	}

@@ -95,7 +95,8 @@ func (a *Acts) findBranch(word, call string, c access.Caller, v access.Verb) (*B
 		err = fmt.Errorf("end %s: want PID@START_NS", word)
 	}
 	if err != nil {
-		return nil, access.Scope{}, api.NewError(api.CodeBadRequest, err.Error(), `"lineage tree -o name" prints it`)
+		return nil, access.Scope{}, api.NewError(api.CodeBadRequest, err.Error(),
+			`"lineage tree -o name" prints it`)
 	}
 	id, live, err := a.o.Find.Identity(word, c)
 	if err == nil && id != document.ID(ref) {

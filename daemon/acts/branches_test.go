@@ -88,7 +88,8 @@ func TestBranchOfAnotherUID(t *testing.T) {
 	}
 	w.Fork(101, 102, 0, "lngtest-root")
 	w.K.Edit(102, func(p *kerneltest.Proc) { p.UID = 0 })
-	if e := w.Do("105", "POST", "/v1/processes/"+w.Ref(101)+"/end", api.EndRequest{Now: true}).Refused(api.CodeDenied); !strings.Contains(e.Message, "pid 102 runs as uid 0") {
+	if e := w.Do("105", "POST", "/v1/processes/"+w.Ref(101)+"/end", api.EndRequest{Now: true}).Refused(api.CodeDenied); !strings.Contains(e.Message,
+		"pid 102 runs as uid 0") {
 		t.Errorf("%+v", e)
 	}
 	w.Survive([]uint32{100, 101, 102, 105}, 100, 101, 102, 105)

@@ -19,7 +19,8 @@ import (
 // Pause pauses or resumes the session that word names, and returns it as it is then. Its warnings
 // name the members that have not stopped yet. The guards of a pause are those of an end, as a
 // caller that is stopped gets no reply: an [enforcer.Refusal].
-func (a *Acts) Pause(ctx context.Context, word string, c access.Caller, verb access.Verb) (*api.Session, error) {
+func (a *Acts) Pause(ctx context.Context, word string, c access.Caller,
+	verb access.Verb) (*api.Session, error) {
 	over, paused := false, false
 	id, err := lookup.Ask(a.o.Find, word, c, verb, func(v registry.View,
 		x *registry.Session) tracer.SessionID {

@@ -30,7 +30,8 @@ func TestPlan(t *testing.T) {
 	if a := p.Processes[0]; a.PID != 100 || a.Why != "root" || !a.Killable {
 		t.Errorf("%+v", a)
 	}
-	if b := p.Processes[1]; b.PID != 102 || b.Why != "forked by 101 lngtest-a" || b.Killable || !strings.Contains(b.Reason, "state D (nfs_wait)") || b.Creator.PID != 101 {
+	if b := p.Processes[1]; b.PID != 102 || b.Why != "forked by 101 lngtest-a" || b.Killable || !strings.Contains(b.Reason,
+		"state D (nfs_wait)") || b.Creator.PID != 101 {
 		t.Errorf("%+v", b)
 	}
 	w.Unsignalled()

@@ -112,7 +112,8 @@ func (a *Attribution) commands(v registry.View, which func(*request) bool) (all 
 
 // match joins a command with a request, if one alone fits, and the other way round. It returns the sessions of commands
 // that were joined with a request before, which fits this one too.
-func (a *Attribution) match(v registry.View, info tracer.SessionInfo, fits func(*request) bool) (revoked []tracer.SessionInfo) {
+func (a *Attribution) match(v registry.View, info tracer.SessionInfo,
+	fits func(*request) bool) (revoked []tracer.SessionInfo) {
 	var free, taken []*request
 	different := []tracer.SessionID{info.ID}
 	for _, r := range a.commands(v, fits) {

@@ -278,7 +278,8 @@ func (a *Attribution) byCookie(x *candidate, all []claimant) (p *proof) {
 	}
 	for i := range all {
 		c := &all[i]
-		if c.over || !slices.ContainsFunc(x.marks.Cookies, func(k lookup.Cookie) bool { return c.cookies[k] }) ||
+		if c.over || !slices.ContainsFunc(x.marks.Cookies,
+			func(k lookup.Cookie) bool { return c.cookies[k] }) ||
 			!had(a, c, x.UID) {
 			continue
 		}
@@ -347,7 +348,8 @@ func (a *Attribution) made(p lookup.BrokerPlace) (boottime uint64, ok bool) {
 	}
 	// The user may have mounted a dead file server there.
 	dir = filepath.Join(a.o.Files, dir)
-	st, err := procfs.Bounded(procfs.UserKey(dir, uid), func() (os.FileInfo, error) { return os.Lstat(filepath.Join(dir, p.Unit)) })
+	st, err := procfs.Bounded(procfs.UserKey(dir, uid),
+		func() (os.FileInfo, error) { return os.Lstat(filepath.Join(dir, p.Unit)) })
 	if err != nil {
 		return 0, false
 	}

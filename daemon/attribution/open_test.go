@@ -86,7 +86,8 @@ func below(t *testing.T, owner int, namespace string) (*Attribution, *tracer.Pro
 	}
 	p := &tracer.Process{Identity: tracer.Identity{PID: 300, Start: 1}, Looks: lineage.Looks{UID: user}}
 	p.Parent = tracer.Identity{PID: 30}
-	return &Attribution{o: Options{Options: rules.Options{Ground: registry.Ground{Kernel: seen{kerneltest.New()}, Proc: procfs.FS(dir)}}, Self: tracer.Identity{PID: 3}}}, p
+	return &Attribution{o: Options{Options: rules.Options{Ground: registry.Ground{Kernel: seen{kerneltest.New()}, Proc: procfs.FS(dir)}},
+		Self: tracer.Identity{PID: 3}}}, p
 }
 
 // Of what a process has as its standard input, only a job of its own user is opened, and only below root's atd on the host.

@@ -100,7 +100,8 @@ func (a *Attribution) followRaised(from, into tracer.SessionID,
 		if err != nil {
 			return total, err
 		}
-		orphans, err := registry.Ask(a.o.Registry, func(v registry.View) []tracer.Identity { return v.OrphansOf(from, raised) })
+		orphans, err := registry.Ask(a.o.Registry,
+			func(v registry.View) []tracer.Identity { return v.OrphansOf(from, raised) })
 		if err != nil {
 			return total, err
 		}
@@ -140,7 +141,8 @@ func (a *Attribution) weigh(v registry.View, id tracer.SessionID) {
 		return
 	}
 	s := a.of(companion.For)
-	if s.Overflow || slices.ContainsFunc(s.Found, func(job attributed) bool { return job.Session == id && !job.Source.Strong() }) {
+	if s.Overflow || slices.ContainsFunc(s.Found,
+		func(job attributed) bool { return job.Session == id && !job.Source.Strong() }) {
 		return
 	}
 	err := a.o.Kernel.SetTerms(id, tracer.SessionSpec{Grace: x.Info().Grace,

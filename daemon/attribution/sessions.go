@@ -172,7 +172,8 @@ func (a *Attribution) Remember(v registry.View, x *registry.Session) []registry.
 func (a *Attribution) Restore(v registry.View, x *registry.Session, was registry.Parts) error {
 	its, token := a.of(x.ID()), ""
 	*its = brokered{}
-	err := errors.Join(was.Decode("token", &token), was.Decode("brokered", its), was.Decode("clients", &its.command))
+	err := errors.Join(was.Decode("token", &token), was.Decode("brokered", its),
+		was.Decode("clients", &its.command))
 	a.o.Steward.SetShared(v, x.ID(), its.Shared)
 	its.Requests = append(its.Requests, its.command.Requests...)
 	its.command.Requests = nil

@@ -79,7 +79,8 @@ func (m *Marks) read(ctx context.Context) {
 		}
 		if p.trace == nil {
 			var err error
-			p.trace, err = procfs.Bounded(m.Proc.Key(p.id.PID), func() (*lineage.Trace, error) { return m.traceOf(p.id, buffer), nil })
+			p.trace, err = procfs.Bounded(m.Proc.Key(p.id.PID),
+				func() (*lineage.Trace, error) { return m.traceOf(p.id, buffer), nil })
 			if errors.Is(err, procfs.ErrStuck) {
 				buffer = nil // it may still be written to
 			}
@@ -102,7 +103,8 @@ func (m *Marks) read(ctx context.Context) {
 
 // claim changes what is claimed of a process, and of what has that from it.
 func (m *Marks) claim(t registry.Tx, p program, c *lineage.Claim) {
-	ev := tracer.Event{Type: tracer.EventTrace, Time: m.Clock.Boottime(), Process: p.id, Session: p.session, Claim: c}
+	ev := tracer.Event{Type: tracer.EventTrace, Time: m.Clock.Boottime(),
+		Process: p.id, Session: p.session, Claim: c}
 	if n, known := t.Graph().Node(p.id); known {
 		ev.Comm = n.Comm
 		t.Apply([]tracer.Event{ev})

@@ -248,7 +248,8 @@ func hold(ctx context.Context, c *dbus.Conn, slice, name string) error {
 }
 
 // enter starts the scope with these processes. It is stopped with the units of which it is part.
-func enter(ctx context.Context, c *dbus.Conn, stem string, tasks uint64, partOf []string, pids ...uint32) error {
+func enter(ctx context.Context, c *dbus.Conn, stem string, tasks uint64,
+	partOf []string, pids ...uint32) error {
 	unit := stem + ".scope"
 	props := []dbus.Property{
 		dbus.PropDescription("A session of lineage"), dbus.PropSlice(stem + ".slice"),

@@ -64,7 +64,8 @@ const (
 const Self = 1<<22 + 1
 
 // Callers are the PIDs by the names that tests use.
-var Callers = map[string]uint32{"root": Root, "user": User, "else": Else, "reader": Reader, "away": Away, "hidden": Hidden}
+var Callers = map[string]uint32{"root": Root, "user": User, "else": Else,
+	"reader": Reader, "away": Away, "hidden": Hidden}
 
 // Reverse is the variable with which these daemons attach their hooks in reverse.
 const Reverse = "LNGTEST_REVERSE"

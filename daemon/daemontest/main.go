@@ -42,7 +42,8 @@ func Main(m *testing.M) int {
 func Descriptors() (open []string) {
 	links, _ := filepath.Glob("/proc/self/fd/*")
 	for _, l := range links {
-		if to, err := os.Readlink(l); err == nil && filepath.Base(to) != "fd" && !strings.HasPrefix(to, "anon_inode:[event") {
+		if to, err := os.Readlink(l); err == nil && filepath.Base(to) != "fd" && !strings.HasPrefix(to,
+			"anon_inode:[event") {
 			open = append(open, to)
 		}
 	}

@@ -38,7 +38,8 @@ func (r *Real) Serve(t *testing.T) (c api.Client) {
 	r.Socket, r.Version = filepath.Join(t.TempDir(), "s"), "lngtest"
 	h := daemon.ThisHost()
 	h.Open = func(o tracer.Options) (daemon.Kernel, error) {
-		k, err := tracer.Open(tracer.Options{Dir: r.Dir, Level: o.Level, RingSize: cmp.Or(r.Ring, o.RingSize), Deaths: o.Deaths})
+		k, err := tracer.Open(tracer.Options{Dir: r.Dir, Level: o.Level,
+			RingSize: cmp.Or(r.Ring, o.RingSize), Deaths: o.Deaths})
 		return &fenced{k, &r.Gates}, err
 	}
 	h.Unload = func(string) error { return tracer.Unload(r.Dir) }
@@ -89,7 +90,8 @@ func serve(t *testing.T, h daemon.Host, o daemon.Options) (s *daemon.Service, st
 
 // Blocked starts a shell that waits for a line, with a session over it. Its
 // lines are read from out; it ends with in.
-func Blocked(t *testing.T, c api.Client, name, script string) (s *api.Session, in io.WriteCloser, out *bufio.Reader, cmd *exec.Cmd) {
+func Blocked(t *testing.T, c api.Client, name,
+	script string) (s *api.Session, in io.WriteCloser, out *bufio.Reader, cmd *exec.Cmd) {
 	t.Helper()
 	cmd = exec.Command("sh", "-c", "read go\n"+script)
 	in, err := cmd.StdinPipe()

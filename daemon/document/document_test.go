@@ -54,7 +54,8 @@ func id(pid uint32) lineage.ID { return lineage.ID{PID: pid, Start: uint64(pid) 
 func family() Encoder {
 	g := lineage.New(lineage.Options{})
 	for _, e := range []lineage.Event{
-		{Type: lineage.Birth, Time: 1000, ID: id(100), Evidence: lineage.Root, Source: uint8(tracer.SourceSocket), Creator: id(9), Parent: id(9), Looks: lineage.Looks{Comm: lineage.CommOf("agent")}},
+		{Type: lineage.Birth, Time: 1000, ID: id(100), Evidence: lineage.Root, Source: uint8(tracer.SourceSocket), Creator: id(9),
+			Parent: id(9), Looks: lineage.Looks{Comm: lineage.CommOf("agent")}},
 		{Type: lineage.Exec, Time: 1001, ID: id(100), Looks: lineage.Looks{Comm: lineage.CommOf("agent")}, Exe: []byte("/bin/agent"), Argv: []byte("agent\x00-x\x00")},
 		{Type: lineage.Birth, Time: 1010, ID: id(101), Evidence: lineage.Fork, Creator: id(100), Parent: id(100), Looks: lineage.Looks{Comm: lineage.CommOf("agent")}},
 		{Type: lineage.Birth, Time: 1020, ID: id(102), Evidence: lineage.Fork, Creator: id(101), Parent: id(101), Looks: lineage.Looks{Comm: lineage.CommOf("agent")}},

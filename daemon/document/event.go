@@ -66,7 +66,8 @@ func Event(c Clock, seq uint64, e *tracer.Event, r Reader) api.Event {
 func process(c Clock, e *tracer.Event, r Reader) *api.Process {
 	p := &api.Process{
 		Ref: Ref(e.Process), State: api.StateLive, Creator: RefOrNil(e.Creator), Parent: RefOrNil(e.Parent),
-		Container: Container(e.Container), Evidence: evidence(e.Evidence, e.Source), Started: c.Wall(e.Process.Start),
+		Container: Container(e.Container), Evidence: evidence(e.Evidence,
+			e.Source), Started: c.Wall(e.Process.Start),
 		Session: word(e.Session),
 	}
 	looks(p, &e.Looks, e.Met || e.Type == tracer.EventBirth || e.Type == tracer.EventExec)

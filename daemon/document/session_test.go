@@ -82,7 +82,8 @@ func TestDeath(t *testing.T) {
 // another program.
 func TestRootBegan(t *testing.T) {
 	run := func(e Encoder, time uint64, argv string) {
-		e.Graph.Apply(&lineage.Event{Type: lineage.Exec, Time: time, ID: id(100), Session: session, Looks: lineage.Looks{UID: 5, Comm: lineage.CommOf("x")}, Argv: []byte(argv)})
+		e.Graph.Apply(&lineage.Event{Type: lineage.Exec, Time: time, ID: id(100), Session: session,
+			Looks: lineage.Looks{UID: 5, Comm: lineage.CommOf("x")}, Argv: []byte(argv)})
 	}
 	for what, tt := range map[string]struct {
 		created uint64

@@ -45,7 +45,8 @@ type Past struct {
 
 // Has reports whether the history has all of a session that has ended, with those nested in it.
 func (a *Archive) Has(v registry.View, s *registry.Session) bool {
-	return !slices.ContainsFunc(v.Family(s.ID()), func(id tracer.SessionID) bool { return !a.r.marks.saved[id] })
+	return !slices.ContainsFunc(v.Family(s.ID()),
+		func(id tracer.SessionID) bool { return !a.r.marks.saved[id] })
 }
 
 // Session is an ended session of this boot that c may read; nil if the history cannot be read, or has removed it.
@@ -214,7 +215,8 @@ func (a *Archive) Tree(ctx context.Context, p *Past, c access.Caller) (*api.Tree
 // encoder makes documents of sessions as they were in their own boot, whose boottime 0 was at zero.
 func (a *Archive) encoder(ctx context.Context, zero time.Time, boot string,
 	sessions ...tracer.SessionID) (document.Encoder, error) {
-	then := document.Encoder{Graph: lineage.New(lineage.Options{}), Clock: document.Fixed(zero), Kernel: a.r.Kernel}
+	then := document.Encoder{Graph: lineage.New(lineage.Options{}),
+		Clock: document.Fixed(zero), Kernel: a.r.Kernel}
 	for _, id := range sessions {
 		processes, err := a.r.Journal.Processes(ctx, boot, id)
 		if err != nil {

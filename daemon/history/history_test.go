@@ -516,7 +516,8 @@ func TestHistoryInside(t *testing.T) {
 	w.Fork(100, 101, 1001, "lngtest-member")
 	w.K.Edit(101, func(p *kerneltest.Proc) { p.UID = 1001 })
 	w.Fork(100, 110, 1000, "lngtest-inner")
-	inner := daemontest.Into[api.Session](w.Do("100", "POST", "/v1/sessions", api.NewSession{Name: "inner", Root: api.Ref{PID: 110}, GraceMS: daemontest.MS(0)}), http.StatusCreated)
+	inner := daemontest.Into[api.Session](w.Do("100", "POST", "/v1/sessions", api.NewSession{Name: "inner", Root: api.Ref{PID: 110}, GraceMS: daemontest.MS(0)}),
+		http.StatusCreated)
 	w.K.Exec(110, "/bin/lngtest", "lngtest\x00--shown\x00")
 	w.K.Fork(110, 111, "lngtest-left")
 	w.K.Exit(110, 0)

@@ -112,7 +112,8 @@ func (j *Journal) After(ctx context.Context, number int64) (*Session, int64, err
 
 // Newest is the number of the end that was written last; 0: not one was.
 func (j *Journal) Newest(ctx context.Context) (number int64, err error) {
-	err = j.rows(ctx, "SELECT coalesce(max(number), 0) FROM ends", nil, func(rows *sql.Rows) error { return rows.Scan(&number) })
+	err = j.rows(ctx, "SELECT coalesce(max(number), 0) FROM ends", nil,
+		func(rows *sql.Rows) error { return rows.Scan(&number) })
 	return number, err
 }
 
@@ -166,7 +167,8 @@ func (j *Journal) Nested(ctx context.Context, boot string, parent tracer.Session
 
 // Processes gives the processes of a session in the order of their start.
 func (j *Journal) Processes(ctx context.Context, boot string, session tracer.SessionID) ([]Process, error) {
-	return read[Process](ctx, j, processTable, "boot = ? AND session = ? ORDER BY start LIMIT 131072", boot, session)
+	return read[Process](ctx, j, processTable, "boot = ? AND session = ? ORDER BY start LIMIT 131072",
+		boot, session)
 }
 
 // Process returns a process of a boot, with start 0 the youngest that had the PID; nil
@@ -210,7 +212,8 @@ func (b *Block) scan(rows *sql.Rows) error {
 // Next returns the first block after the one with the id after that contains something
 // at or after since; with a boot, something of that boot numbered from or higher. It is
 // nil if there is none. Damaged blocks are left out and counted.
-func (j *Journal) Next(ctx context.Context, after int64, since time.Time, boot string, from uint64) (*Block, error) {
+func (j *Journal) Next(ctx context.Context, after int64, since time.Time,
+	boot string, from uint64) (*Block, error) {
 	w := condition{"id > ?", []any{after}}
 	w.and(!since.IsZero(), "ended >= ?", since.UnixNano())
 	w.and(boot != "", "boot = ? AND last >= ?", boot, int64(from))

@@ -48,7 +48,8 @@ func (j *Journal) retain(ctx context.Context, w *sql.DB, b *Batch, bytes int64) 
 }
 
 // prune removes rows in one transaction, and counts them.
-func (j *Journal) prune(ctx context.Context, w *sql.DB, remove func(*sql.Tx) (int64, error)) (removed int64, err error) {
+func (j *Journal) prune(ctx context.Context, w *sql.DB,
+	remove func(*sql.Tx) (int64, error)) (removed int64, err error) {
 	err = inTx(ctx, w, func(tx *sql.Tx) error {
 		if removed, err = remove(tx); err != nil || removed == 0 {
 			return err
@@ -103,7 +104,8 @@ const pruneDead = 1024
 
 // removeDead removes the oldest dead processes of a live session: of the user whose live sessions take
 // the most, the largest one that has some.
-func (j *Journal) removeDead(ctx context.Context, tx *sql.Tx, spare func(uint32, uint64, tracer.SessionID) bool) (removed int64, err error) {
+func (j *Journal) removeDead(ctx context.Context, tx *sql.Tx,
+	spare func(uint32, uint64, tracer.SessionID) bool) (removed int64, err error) {
 	const q = `WITH live AS (SELECT s.boot, s.id, s.uid, sum(length(p.doc)) AS size FROM sessions s
 		JOIN processes p ON p.boot = s.boot AND p.session = s.id WHERE s.boot = ? AND s.ended IS NULL GROUP BY s.id)
 		SELECT p.pid, p.start, p.session FROM live JOIN processes p ON p.boot = live.boot AND p.session = live.id

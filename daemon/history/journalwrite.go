@@ -29,7 +29,8 @@ type Session struct {
 	State   []byte
 }
 
-var sessionTable = table{"sessions", "boot, id, word, name, uid, parent, zero, started, ended, doc, report, state"}
+var sessionTable = table{"sessions",
+	"boot, id, word, name, uid, parent, zero, started, ended, doc, report, state"}
 
 func (s *Session) fields() []any {
 	return []any{
@@ -174,7 +175,8 @@ func (j *Journal) put(ctx context.Context, tx *sql.Tx, b *Batch, data []byte) er
 			}
 		}
 	}
-	if err := sessionTable.put(ctx, tx, len(b.Sessions), func(i int) []any { return b.Sessions[i].fields() }); err != nil {
+	if err := sessionTable.put(ctx, tx, len(b.Sessions),
+		func(i int) []any { return b.Sessions[i].fields() }); err != nil {
 		return err
 	}
 	for i := range b.Sessions {

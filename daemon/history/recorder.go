@@ -127,7 +127,8 @@ func (r *Recorder) End() {
 	case <-r.done:
 		r.Journal.Close()
 	case <-time.After(r.pauses.limit):
-		r.Log.Error().Str(system.KeyPath, r.Journal.Path()).Msg("the end of the history was not written in time")
+		r.Log.Error().Str(system.KeyPath,
+			r.Journal.Path()).Msg("the end of the history was not written in time")
 		go func() {
 			<-r.done
 			r.Journal.Close()

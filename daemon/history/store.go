@@ -67,7 +67,8 @@ func (x *row) encode(redact func(argv []string) []string) (err error) {
 		return fmt.Errorf("encode session: %w", err)
 	}
 	if x.report != nil {
-		if x.Report, err = json.Marshal(document.ReadableReport(x.report, 0, document.Hiding(redact))); err != nil {
+		if x.Report, err = json.Marshal(document.ReadableReport(x.report, 0,
+			document.Hiding(redact))); err != nil {
 			return fmt.Errorf("encode receipt: %w", err)
 		}
 	}

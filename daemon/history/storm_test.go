@@ -41,7 +41,8 @@ func TestStorm(t *testing.T) {
 	w.Session("user", 100, api.NewSession{Name: "outer", GraceMS: daemontest.MS(0)})
 	w.K.Exec(100, "/bin/lngtest", "lngtest\x00--outer\x00")
 	w.Fork(100, 110, 1000, "lngtest-inner")
-	inner := daemontest.Into[api.Session](w.Do("100", "POST", "/v1/sessions", api.NewSession{Name: "inner", Root: api.Ref{PID: 110}, GraceMS: daemontest.MS(0)}), http.StatusCreated)
+	inner := daemontest.Into[api.Session](w.Do("100", "POST", "/v1/sessions", api.NewSession{Name: "inner", Root: api.Ref{PID: 110}, GraceMS: daemontest.MS(0)}),
+		http.StatusCreated)
 	w.K.Fork(110, 111, "lngtest-left")
 	w.K.Exit(110, 0)
 	w.Receipt(inner.ID)

@@ -103,7 +103,8 @@ func TestCommandOnce(t *testing.T) {
 	n := lineage.Node{ID: lineage.ID{PID: 5, Start: 1}, Evidence: lineage.Fork, Argv: ran.Argv, Commands: []lineage.Command{{Time: 1, Argv: []string{"creator"}}, ran}}
 	var b batch
 	(&Recorder{Options: Options{Redact: policy.Default().Redact}}).process(&b, &n, false, true)
-	if doc := string(b.Processes[0].Doc); strings.Count(doc, "--password") != 1 || strings.Contains(doc, "hunter2") || strings.Contains(doc, "creator") || len(doc) > 100 {
+	if doc := string(b.Processes[0].Doc); strings.Count(doc, "--password") != 1 || strings.Contains(doc,
+		"hunter2") || strings.Contains(doc, "creator") || len(doc) > 100 {
 		t.Error(doc)
 	}
 }

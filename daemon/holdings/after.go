@@ -66,8 +66,10 @@ func (h *Holdings) concluding(v registry.View, s *registry.Session, report *api.
 // they hold.
 func atEnd(v registry.View, info *tracer.SessionInfo, its *held) Held {
 	all := its.looked
-	all.Ports = slices.DeleteFunc(slices.Clone(all.Ports), func(p Port) bool { return !untilEnd(v, info, p.Holder) })
-	all.Locks = slices.DeleteFunc(slices.Clone(all.Locks), func(l Lock) bool { return !untilEnd(v, info, l.Holder) })
+	all.Ports = slices.DeleteFunc(slices.Clone(all.Ports),
+		func(p Port) bool { return !untilEnd(v, info, p.Holder) })
+	all.Locks = slices.DeleteFunc(slices.Clone(all.Locks),
+		func(l Lock) bool { return !untilEnd(v, info, l.Holder) })
 	all.Ports = its.sockets.held(all.Ports, info.EndedAt)
 	return all
 }
@@ -88,7 +90,8 @@ func (h *Holdings) cameFrom(v registry.View, id tracer.SessionID) map[tracer.Ses
 	for n := 0; n < len(family); {
 		n = len(family)
 		for x := range v.Sessions() {
-			if family[x.Info().Parent] || slices.ContainsFunc(h.o.Origins, func(from Origin) bool { return family[from(v, x)] }) {
+			if family[x.Info().Parent] || slices.ContainsFunc(h.o.Origins,
+				func(from Origin) bool { return family[from(v, x)] }) {
 				family[x.ID()] = true
 			}
 		}

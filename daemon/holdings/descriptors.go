@@ -50,7 +50,8 @@ func (r *Reader) descriptors(ctx context.Context, p *process, left *int, each fu
 	return many
 }
 
-func (p *process) descriptors(ctx context.Context, d *os.File, infos string, left *int, each func(*descriptor) error) error {
+func (p *process) descriptors(ctx context.Context, d *os.File, infos string,
+	left *int, each func(*descriptor) error) error {
 	for {
 		names, err := d.Readdirnames(chunk)
 		links, failed := p.links(int(d.Fd()), names...)

@@ -18,7 +18,8 @@ import (
 // proto is tcp or udp. It looks at the PIDs of first before it looks at all, for which the time may be
 // too short. A socket whose holder is not found has no Holder. Waits is how
 // many connections of that port are in TIME_WAIT.
-func (r *Reader) Listeners(ctx context.Context, proto string, port uint16, first ...string) (held Held, waits int) {
+func (r *Reader) Listeners(ctx context.Context, proto string, port uint16,
+	first ...string) (held Held, waits int) {
 	found := make(map[uint64]listener)
 	spaces := make(map[uint64]bool)
 	take := func(p *process) error {
@@ -34,7 +35,10 @@ func (r *Reader) Listeners(ctx context.Context, proto string, port uint16, first
 		if err != nil {
 			return err
 		}
-		mine := func(l *listener) bool { return strings.TrimSuffix(l.proto, "6") == proto && l.local.Port() == port }
+		mine := func(l *listener) bool {
+			return strings.TrimSuffix(l.proto,
+				"6") == proto && l.local.Port() == port
+		}
 		for inode, l := range n.listeners {
 			if mine(&l) {
 				found[inode] = l
@@ -95,7 +99,8 @@ func (r *Reader) holders(ctx context.Context, found map[uint64]listener, held *H
 
 // openOn calls each for the descriptors of the host whose link is wanted, with the
 // process that has them.
-func (r *Reader) openOn(ctx context.Context, wanted func(link string) bool, each func(*descriptor, tracer.Identity)) error {
+func (r *Reader) openOn(ctx context.Context, wanted func(link string) bool,
+	each func(*descriptor, tracer.Identity)) error {
 	left := maxDescriptors
 	return r.host(ctx, func(p *process) error {
 		return r.descriptors(ctx, p, &left, func(d *descriptor) error {
@@ -327,7 +332,8 @@ func (r *Reader) Writers(ctx context.Context, output string,
 }
 
 // writes reports whether a process can write to output.
-func (r *Reader) writes(ctx context.Context, id tracer.Identity, output string, left *int) (writes bool, err error) {
+func (r *Reader) writes(ctx context.Context, id tracer.Identity, output string,
+	left *int) (writes bool, err error) {
 	p, err := r.openAs(id)
 	if err != nil {
 		return false, err

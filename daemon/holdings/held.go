@@ -93,7 +93,8 @@ func (h *Held) Fit(most int, take func(bytes int) bool) (size int) {
 		}
 		return ok
 	}
-	h.Ports = fit(h, "ports", h.Ports, most, func(p *Port) bool { return fits(int(unsafe.Sizeof(*p)) + len(p.Path)) })
+	h.Ports = fit(h, "ports", h.Ports, most,
+		func(p *Port) bool { return fits(int(unsafe.Sizeof(*p)) + len(p.Path)) })
 	h.Locks = fit(h, "locks", h.Locks, most, func(l *Lock) bool {
 		return fits(int(unsafe.Sizeof(*l)) + len(l.Path) + len(l.key) + 8*len(l.Waiting))
 	})

@@ -277,7 +277,8 @@ func TestCameFrom(t *testing.T) {
 		func(registry.View, *registry.Session) tracer.SessionID { return 0 },
 		func(_ registry.View, s *registry.Session) tracer.SessionID { return from[s.ID()] },
 	}
-	s, other, kept, again := f.registry.Session(100, 1000).ID(), f.registry.Session(200, 1000).ID(), f.registry.Session(300, 1000).ID(), f.registry.Session(400, 1000).ID()
+	s, other, kept, again := f.registry.Session(100, 1000).ID(), f.registry.Session(200, 1000).ID(), f.registry.Session(300,
+		1000).ID(), f.registry.Session(400, 1000).ID()
 	f.k.Fork(300, 301, "lngtest-nested")
 	nested := f.registry.Create(tracer.SessionSpec{Root: f.k.Proc(301).Identity, UID: 1000}).ID()
 	from[kept], from[again] = s, nested

@@ -60,7 +60,8 @@ func (h *Holdings) close(v registry.View, k *socket, at uint64) {
 			continue
 		}
 		if its.sockets.close(k, at) && v.Session(id).Info().State == tracer.StateActive {
-			its.sockets.closed = slices.DeleteFunc(its.sockets.closed, func(k *socket) bool { return k.closed+uint64(lately) < at })
+			its.sockets.closed = slices.DeleteFunc(its.sockets.closed,
+				func(k *socket) bool { return k.closed+uint64(lately) < at })
 			its.unport(&k.port)
 		}
 		v.Changed(id)
@@ -69,7 +70,8 @@ func (h *Holdings) close(v registry.View, k *socket, at uint64) {
 
 // unport removes from what the last look found a port at which no socket of the session is open now.
 func (h *held) unport(k *Port) {
-	h.looked.Ports = slices.DeleteFunc(slices.Clone(h.looked.Ports), func(p Port) bool { return k.Same(&p) && !h.sockets.isOpen(&p) })
+	h.looked.Ports = slices.DeleteFunc(slices.Clone(h.looked.Ports),
+		func(p Port) bool { return k.Same(&p) && !h.sockets.isOpen(&p) })
 }
 
 // sampled follows processes that changed their session, and takes the kernel's list when events may

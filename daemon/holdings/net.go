@@ -202,7 +202,8 @@ func (r *Reader) InUse(ctx context.Context, ports []Port) bool {
 }
 
 // usedBy reads the tables of a network namespace through a process that lives in it.
-func (r *Reader) usedBy(ctx context.Context, netns uint64, id tracer.Identity, ports []Port) (used bool, err error) {
+func (r *Reader) usedBy(ctx context.Context, netns uint64, id tracer.Identity,
+	ports []Port) (used bool, err error) {
 	p, err := r.openIn(netns, id)
 	if err != nil {
 		return false, err
@@ -237,7 +238,8 @@ func client(line, proto string, netns uint64, ports []Port) bool {
 			return false
 		}
 		for i := range ports {
-			if ports[i].Netns == netns && ports[i].Proto == "unix" && strings.HasSuffix(line, " "+ports[i].Path) {
+			if ports[i].Netns == netns && ports[i].Proto == "unix" && strings.HasSuffix(line,
+				" "+ports[i].Path) {
 				return true
 			}
 		}

@@ -155,6 +155,7 @@ func (r *Reader) Released(ctx context.Context, locks []Lock) (released, held []L
 		}
 	})
 	var notes Held
-	notes.unread(!slices.ContainsFunc(held, func(l Lock) bool { return l.Holder.IsZero() }), about("holders", err))
+	notes.unread(!slices.ContainsFunc(held, func(l Lock) bool { return l.Holder.IsZero() }),
+		about("holders", err))
 	return released, held, notes.Unknown
 }

@@ -103,7 +103,8 @@ func (s *sockets) held(looked []Port, at uint64) []Port {
 
 // addTo adds the port if no look found it: a look knows more about it.
 func (k *socket) addTo(ports []Port) []Port {
-	if k.port.Local.Port() == 0 || len(ports) >= maxSockets || slices.ContainsFunc(ports, func(p Port) bool { return k.port.Same(&p) }) {
+	if k.port.Local.Port() == 0 || len(ports) >= maxSockets || slices.ContainsFunc(ports,
+		func(p Port) bool { return k.port.Same(&p) }) {
 		return ports
 	}
 	return append(ports, k.port)

@@ -44,7 +44,8 @@ func TestAdoptThenKeep(t *testing.T) {
 func TestAdoptLeavesOut(t *testing.T) {
 	w := daemontest.New(t)
 	adopt := func(who string) *api.Session {
-		return daemontest.Into[api.Session](w.Do(who, "POST", "/v1/sessions", api.NewSession{Adopt: true, Root: api.Ref{PID: 400}, GraceMS: daemontest.MS(0)}), http.StatusCreated)
+		return daemontest.Into[api.Session](w.Do(who, "POST", "/v1/sessions", api.NewSession{Adopt: true, Root: api.Ref{PID: 400}, GraceMS: daemontest.MS(0)}),
+			http.StatusCreated)
 	}
 	w.Add(400, daemontest.Shell, 1000, "lngtest-shell")
 	w.Add(401, 400, 0, "lngtest-rootd")

@@ -10,7 +10,8 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 )
 
-func (h *acting) postCommand(w http.ResponseWriter, r *http.Request, c access.Caller, req *api.SignedCommand) error {
+func (h *acting) postCommand(w http.ResponseWriter, r *http.Request,
+	c access.Caller, req *api.SignedCommand) error {
 	d, err := h.Signed.Carry(req, c)
 	return send(w, http.StatusAccepted, d, err)
 }

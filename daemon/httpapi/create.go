@@ -192,7 +192,8 @@ func badName(name string) error {
 
 func graceOf(ms int64) (time.Duration, error) {
 	if ms < 0 || ms > api.MaxGrace.Milliseconds() {
-		return 0, api.Errorf(api.CodeBadRequest, "invalid grace_ms %d: must be 0 to %d", ms, api.MaxGrace.Milliseconds())
+		return 0, api.Errorf(api.CodeBadRequest, "invalid grace_ms %d: must be 0 to %d",
+			ms, api.MaxGrace.Milliseconds())
 	}
 	return time.Duration(ms) * time.Millisecond, nil
 }

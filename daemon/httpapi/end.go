@@ -33,7 +33,8 @@ func (h *acting) postPlan(w http.ResponseWriter, r *http.Request, c access.Calle
 	return send(w, http.StatusOK, d, err)
 }
 
-func (h *acting) postBranchPlan(w http.ResponseWriter, r *http.Request, c access.Caller, req *api.PlanRequest) error {
+func (h *acting) postBranchPlan(w http.ResponseWriter, r *http.Request,
+	c access.Caller, req *api.PlanRequest) error {
 	d, err := h.Acts.PlanBranch(r.Context(), r.PathValue("ref"), req.Call, c)
 	return send(w, http.StatusOK, d, err)
 }
@@ -55,7 +56,8 @@ func (h *acting) postEnd(w http.ResponseWriter, r *http.Request, c access.Caller
 	return send(w, http.StatusAccepted, report, err)
 }
 
-func (h *acting) postBranchEnd(w http.ResponseWriter, r *http.Request, c access.Caller, req *api.EndRequest) error {
+func (h *acting) postBranchEnd(w http.ResponseWriter, r *http.Request,
+	c access.Caller, req *api.EndRequest) error {
 	order, err := orderOf(req, c)
 	if err != nil {
 		return err
@@ -69,7 +71,8 @@ func (h *acting) postBranchEnd(w http.ResponseWriter, r *http.Request, c access.
 
 // receipt sends the receipt of a session as it is now, when it is the caller's turn: it is not made before. An err says that
 // memory has no such session.
-func (h *acting) receipt(w http.ResponseWriter, r *http.Request, c access.Caller, verb access.Verb, err error) error {
+func (h *acting) receipt(w http.ResponseWriter, r *http.Request, c access.Caller,
+	verb access.Verb, err error) error {
 	return inTurn(h.Access, func(w http.ResponseWriter, r *http.Request, c access.Caller) error {
 		var report *api.Report
 		word, status := r.PathValue("s"), http.StatusOK

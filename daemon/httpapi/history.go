@@ -16,7 +16,8 @@ import (
 )
 
 // getHistory lists ended sessions, the newest first, page by page; or it gives one receipt after the other.
-func (h *sessions) getHistory(w http.ResponseWriter, r *http.Request, c access.Caller, q url.Values) (err error) {
+func (h *sessions) getHistory(w http.ResponseWriter, r *http.Request,
+	c access.Caller, q url.Values) (err error) {
 	if q.Has("after") {
 		d, err := h.receiptAfter(r.Context(), q.Get("after"), c)
 		return send(w, http.StatusOK, d, err)
@@ -41,7 +42,8 @@ func (h *sessions) getHistory(w http.ResponseWriter, r *http.Request, c access.C
 
 // receiptAfter is the receipt after a place, of a session before those of commands. A place is the number of a session
 // and that of a command.
-func (h *sessions) receiptAfter(ctx context.Context, place string, c access.Caller) (d *api.Sessions, err error) {
+func (h *sessions) receiptAfter(ctx context.Context, place string,
+	c access.Caller) (d *api.Sessions, err error) {
 	if d := access.Decide(c, access.Read, access.Scope{}); !d.Allow { // they are of all users
 		return nil, h.Access.Refuse(c, access.Read, "receipts", d)
 	}
@@ -54,7 +56,8 @@ func (h *sessions) receiptAfter(ctx context.Context, place string, c access.Call
 		command = h.Signed.Newest(ctx, c)
 	} else if _, err := fmt.Sscanf(place, "%d.%d", &session, &command); err != nil ||
 		fmt.Sprintf("%d.%d", session, command) != place {
-		return nil, api.Errorf(api.CodeBadRequest, "invalid after %.100q: must be now, or the next of an answer", place)
+		return nil, api.Errorf(api.CodeBadRequest,
+			"invalid after %.100q: must be now, or the next of an answer", place)
 	}
 	d = &api.Sessions{Head: api.NewHead("sessions"), Items: []api.Session{}}
 	if d.Receipt, session, err = h.Archive.After(ctx, session, c); d.Receipt == nil && err == nil {

@@ -66,7 +66,8 @@ func (h *acting) postKill(w http.ResponseWriter, r *http.Request, c access.Calle
 		return h.Access.Refuse(c, access.Kill, ref.String(), d)
 	}
 	if v == access.Read { // it may become a member now, and Kill was not decided
-		return h.Access.Unsignalled(c, "", ref, acts.Refused("kill "+ref.String(), enforcer.Outsider(id, p.Comm)))
+		return h.Access.Unsignalled(c, "", ref,
+			acts.Refused("kill "+ref.String(), enforcer.Outsider(id, p.Comm)))
 	}
 	outcome, err := h.Enforcer.Signal(id, c.ID, sig)
 	if err != nil {
@@ -74,7 +75,8 @@ func (h *acting) postKill(w http.ResponseWriter, r *http.Request, c access.Calle
 	}
 	h.Log.Info().Str(system.KeyVerb, access.Kill.String()).
 		Str(system.KeySession, p.Session).Str(system.KeySignal, req.Signal).
-		Int(system.KeyTarget, ref.PID).EmbedObject(c).Str(system.KeyReason, outcome.String()).Msg("member signalled")
+		Int(system.KeyTarget, ref.PID).EmbedObject(c).Str(system.KeyReason,
+		outcome.String()).Msg("member signalled")
 	h.Access.Done(c, access.Kill, "SIG"+req.Signal+": "+outcome.String(), p.Session, ref)
 	return reply(w, http.StatusOK, api.Killed{Head: api.NewHead("killed"), Process: *p, Outcome: outcome.String()})
 }

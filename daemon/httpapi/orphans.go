@@ -32,7 +32,8 @@ func (h *processes) each(word string, c access.Caller, f func(registry.View, *re
 // getOrphans lists the live processes whose creator or root is dead, what was
 // handed to other daemons, and the zombies with the parent that has to reap them; and what is alive
 // of each tool call.
-func (h *processes) getOrphans(w http.ResponseWriter, _ *http.Request, c access.Caller, q url.Values) (err error) {
+func (h *processes) getOrphans(w http.ResponseWriter, _ *http.Request,
+	c access.Caller, q url.Values) (err error) {
 	d := api.Orphans{Head: api.NewHead("orphans"), Items: []api.Orphan{}, Calls: []api.CallLeft{}}
 	word := q.Get("session")
 	err = h.each(word, c, func(v registry.View, x *registry.Session) {

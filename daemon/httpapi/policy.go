@@ -141,7 +141,8 @@ func (h *host) agentEffect(p *policy.Policy, r *policy.Agent, id tracer.Identity
 	case ruled && !r.Nests():
 		return fmt.Sprintf("in session %v, which this rule opened for pid %d", in.ID, in.Root.PID), nil
 	case in.ID != 0 && !r.Nests():
-		return fmt.Sprintf("no effect: already in session %v, and the rule is for processes outside any", in.ID), nil
+		return fmt.Sprintf("no effect: already in session %v, and the rule is for processes outside any",
+			in.ID), nil
 	}
 	return does + h.termsOf(p, r, uid), nil
 }

@@ -18,7 +18,8 @@ import (
 
 // getEvents streams events from ?from= or from now on, with ?snapshot=1 the
 // present processes first.
-func (h *sessions) getEvents(w http.ResponseWriter, r *http.Request, c access.Caller, q url.Values) (err error) {
+func (h *sessions) getEvents(w http.ResponseWriter, r *http.Request,
+	c access.Caller, q url.Values) (err error) {
 	req := stream.EventsRequest{Session: q.Get("session"), From: stream.Now,
 		Snapshot: q.Get("snapshot") == "1",
 		Gzip:     strings.Contains(r.Header.Get("Accept-Encoding"), "gzip")}

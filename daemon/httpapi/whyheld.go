@@ -85,7 +85,8 @@ func (h *processes) whyPath(w http.ResponseWriter, r *http.Request, c access.Cal
 		}
 	}
 	if err != nil || !filepath.IsAbs(f.Path) || q.Has("proto") || q.Has("device") != q.Has("inode") {
-		return api.Errorf(api.CodeBadRequest, "invalid path %q: must be absolute, with device and inode or neither", f.Path)
+		return api.Errorf(api.CodeBadRequest,
+			"invalid path %q: must be absolute, with device and inode or neither", f.Path)
 	}
 	f.Path = filepath.Clean(f.Path)
 	return h.whyHeld(w, r, c, "path "+f.Path, "no process found that has "+f.Path+" open or locked",
@@ -104,7 +105,8 @@ type found struct {
 
 // whyHeld answers about each process that holds something, if the caller may read that
 // process.
-func (h *processes) whyHeld(w http.ResponseWriter, r *http.Request, c access.Caller, what, none string, find func(context.Context) found) error {
+func (h *processes) whyHeld(w http.ResponseWriter, r *http.Request, c access.Caller, what,
+	none string, find func(context.Context) found) error {
 	if c.Foreign {
 		return lookup.Foreign(c)
 	}

@@ -29,7 +29,8 @@ type Finder struct {
 func New(o Options) *Finder { return &Finder{o: o, reading: make(chan struct{}, readers)} }
 
 // Session finds a session, decides, and runs use in the registry's goroutine. One that c may not read is not found.
-func (f *Finder) Session(word string, c access.Caller, verb access.Verb, use func(registry.View, *registry.Session)) error {
+func (f *Finder) Session(word string, c access.Caller, verb access.Verb,
+	use func(registry.View, *registry.Session)) error {
 	if c.Lost { // for every word, or it could find out which exist
 		return f.o.Access.Refuse(c, verb, word, access.Decide(c, verb, access.Scope{}))
 	}
@@ -60,7 +61,8 @@ func (f *Finder) Session(word string, c access.Caller, verb access.Verb, use fun
 }
 
 // Ask is Session with an answer.
-func Ask[T any](f *Finder, word string, c access.Caller, verb access.Verb, use func(registry.View, *registry.Session) T) (answer T, err error) {
+func Ask[T any](f *Finder, word string, c access.Caller, verb access.Verb,
+	use func(registry.View, *registry.Session) T) (answer T, err error) {
 	err = f.Session(word, c, verb, func(v registry.View, x *registry.Session) { answer = use(v, x) })
 	return answer, err
 }
@@ -74,7 +76,8 @@ func (f *Finder) Receipt(word string, c access.Caller, verb access.Verb) (*api.R
 
 // Await waits until a session has a verdict, until ctx is done or stopping is closed.
 func (f *Finder) Await(ctx context.Context, word string, c access.Caller, stopping <-chan struct{}) error {
-	over, err := Ask(f, word, c, access.Read, func(_ registry.View, x *registry.Session) <-chan struct{} { return x.Over() })
+	over, err := Ask(f, word, c, access.Read,
+		func(_ registry.View, x *registry.Session) <-chan struct{} { return x.Over() })
 	if err != nil {
 		return err
 	}
@@ -164,7 +167,8 @@ func (f *Finder) Collect(ctx context.Context) (limited context.Context, done fun
 	select {
 	case f.reading <- struct{}{}:
 	case <-waiting.Done():
-		return nil, nil, api.NewError(api.CodeTooMany, "too many requests about ports, locks and files", "try again")
+		return nil, nil, api.NewError(api.CodeTooMany,
+			"too many requests about ports, locks and files", "try again")
 	}
 	limited, cancel = context.WithTimeout(ctx, collectTime)
 	return limited, func() { cancel(); <-f.reading }, nil

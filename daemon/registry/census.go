@@ -19,7 +19,8 @@ type census struct {
 
 // begin takes the sessions that were listed before the walk.
 func (c *census) begin(infos []tracer.SessionInfo) {
-	c.met, c.listed, c.nobodys = make(map[tracer.Identity]bool), make(map[tracer.SessionID]bool, len(infos)), nil
+	c.met, c.listed, c.nobodys = make(map[tracer.Identity]bool), make(map[tracer.SessionID]bool,
+		len(infos)), nil
 	for _, info := range infos {
 		c.listed[info.ID] = true
 		if info.State < tracer.StateEmpty {

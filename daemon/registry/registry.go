@@ -226,7 +226,8 @@ func (r *Registry) apply(batch []tracer.Event) {
 		r.complete(ev, &le)
 	}
 	if hidden {
-		batch = slices.DeleteFunc(batch, func(ev tracer.Event) bool { return r.canaries.find(ev.Session) != nil })
+		batch = slices.DeleteFunc(batch,
+			func(ev tracer.Event) bool { return r.canaries.find(ev.Session) != nil })
 	}
 	r.counts.meter.published(batch)
 	r.view().publish(batch...)

@@ -61,7 +61,8 @@ func (p *sampler) repaired(done *Resync, now uint64, changes []lineage.Change) {
 	done.Changes = changes
 	if done.Cause != CauseNone {
 		r.counts.meter.Resyncs[done.Cause]++
-		r.o.Log.Debug().Str(system.KeyCause, string(done.Cause)).Int(system.KeyChanges, len(changes)).Msg("resynced")
+		r.o.Log.Debug().Str(system.KeyCause, string(done.Cause)).Int(system.KeyChanges,
+			len(changes)).Msg("resynced")
 	}
 	if done.Cause == CauseStart && len(r.sessions) > 0 {
 		// What happened while no daemon ran is unknown.

@@ -126,7 +126,8 @@ func (v View) OrphansOf(from tracer.SessionID, root tracer.Identity) (all []trac
 // HandOver opens a session over members of another one, whose receipt will name them, and moves them there
 // with their descendants. note runs in the registry's goroutine. If the session is over before all
 // are moved, another one is opened over the rest.
-func (r *Registry) HandOver(spec tracer.SessionSpec, all []tracer.Identity, note func(View, *Session)) (info tracer.SessionInfo, err error) {
+func (r *Registry) HandOver(spec tracer.SessionSpec, all []tracer.Identity,
+	note func(View, *Session)) (info tracer.SessionInfo, err error) {
 	from, o := spec.KeptFrom, api.Outcome{Outcome: api.OutcomeKept}
 	info, err = Change(r, func(t Tx) (tracer.SessionInfo, error) {
 		x, err := t.Create(spec)

@@ -164,7 +164,8 @@ func (j joined) enter(in lookup.FoundContainer) {
 	}
 	for _, m := range members {
 		switch err := k.Enter(0, main.Session, m, tracer.Identity{}, tracer.SourceJoin); {
-		case errors.Is(err, tracer.ErrNotFound), errors.Is(err, tracer.ErrProtected), errors.Is(err, tracer.ErrBusy):
+		case errors.Is(err, tracer.ErrNotFound), errors.Is(err,
+			tracer.ErrProtected), errors.Is(err, tracer.ErrBusy):
 		case err != nil:
 			j.by.o.Log.Error().Err(err).Str(system.KeySession,
 				main.Session.String()).Uint32(system.KeyPID, m.PID).

@@ -45,7 +45,8 @@ func (s *Steward) Keep(from tracer.SessionInfo, all []tracer.Identity, name stri
 
 // handOver opens a session over members of another one. A spec without a name gets that
 // of the root's program, numbered while other sessions of the user have it.
-func (s *Steward) handOver(spec tracer.SessionSpec, all []tracer.Identity, note func(registry.View, *registry.Session)) (tracer.SessionInfo, error) {
+func (s *Steward) handOver(spec tracer.SessionSpec, all []tracer.Identity,
+	note func(registry.View, *registry.Session)) (tracer.SessionInfo, error) {
 	if spec.Name != "" {
 		return s.o.Registry.HandOver(spec, all, note)
 	}
@@ -97,7 +98,8 @@ func (s *Steward) keepIfRuled(p *policy.Policy, id tracer.Identity) {
 	if rule == nil && shared == nil {
 		return
 	}
-	from, err := registry.Ask(s.o.Registry, func(v registry.View) tracer.SessionInfo { return v.Ask(e.Session).Info() })
+	from, err := registry.Ask(s.o.Registry,
+		func(v registry.View) tracer.SessionInfo { return v.Ask(e.Session).Info() })
 	if err != nil || from.ID == 0 || from.Kept || from.State != tracer.StateActive {
 		return
 	}

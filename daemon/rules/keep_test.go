@@ -27,7 +27,8 @@ func TestKeepByMember(t *testing.T) {
 	p.Fork(200, 201, 1000, "lngtest-cache")
 	until := time.Now().Add(time.Hour)
 	keep := func(pids ...uint32) daemontest.Reply { return p.Keep("100", pids...) }
-	if e := keep(102).Refused(api.CodeDenied); !strings.Contains(e.Message, `no keep rule of the policy matches exe "/bin/lngtest-own"`) || !strings.Contains(e.Hint, "keep: [{") {
+	if e := keep(102).Refused(api.CodeDenied); !strings.Contains(e.Message,
+		`no keep rule of the policy matches exe "/bin/lngtest-own"`) || !strings.Contains(e.Hint, "keep: [{") {
 		t.Errorf("%+v", e)
 	}
 	keep(201).Refused(api.CodeDenied) // a rule matches, but it is in another session
@@ -35,7 +36,8 @@ func TestKeepByMember(t *testing.T) {
 	p.Keep("user", 101, 201).Refused(api.CodeBadRequest) // of two sessions
 	p.In(map[uint32]string{101: s.ID, 102: s.ID, 201: other.ID})
 	p.K.Edit(101, func(x *kerneltest.Proc) { x.Runs = &tracer.Running{} })
-	if e := keep(101).Refused(api.CodeDenied); !strings.Contains(e.Message, `"/bin/lngtest-cache": the process does not execute the file`) || strings.Contains(e.Hint, "keep: [{") {
+	if e := keep(101).Refused(api.CodeDenied); !strings.Contains(e.Message,
+		`"/bin/lngtest-cache": the process does not execute the file`) || strings.Contains(e.Hint, "keep: [{") {
 		t.Errorf("%+v", e)
 	}
 	p.K.Edit(101, func(x *kerneltest.Proc) { x.Runs = &tracer.Running{File: true, Inside: true} })

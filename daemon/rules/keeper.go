@@ -120,7 +120,8 @@ func (k *Keeper) former(id tracer.Identity, live bool, c access.Caller) (info tr
 	e, lerr := k.Kernel.Lookup(id.PID)
 	member := live && lerr == nil && e.Identity == id && e.Session != 0
 	if member {
-		info, err = registry.Ask(k.Registry, func(v registry.View) tracer.SessionInfo { return v.Ask(e.Session).Info() })
+		info, err = registry.Ask(k.Registry,
+			func(v registry.View) tracer.SessionInfo { return v.Ask(e.Session).Info() })
 	}
 	d := access.Decide(c, access.Keep, access.Scope{UID: c.UID})
 	if info.ID != 0 && d.Allow {

@@ -160,7 +160,8 @@ func proven(text string, s *sshsig.Signature, key ssh.PublicKey) error {
 			return errors.New("its security key was not touched")
 		}
 	}
-	if err := sshsig.Verify(strings.NewReader(text), s, key, s.HashAlgorithm, api.CommandNamespace); err != nil {
+	if err := sshsig.Verify(strings.NewReader(text), s, key, s.HashAlgorithm,
+		api.CommandNamespace); err != nil {
 		return fmt.Errorf("it is not of this command: %w", err)
 	}
 	return nil

@@ -117,7 +117,8 @@ func (s *Orders) Carry(req *api.SignedCommand, c access.Caller) (*api.CommandRep
 	return s.reply(&a, receiptOf(&a))
 }
 
-func (s *Orders) end(order *order, c access.Caller, accept func(sessions []string) func() error) (refused error) {
+func (s *Orders) end(order *order, c access.Caller,
+	accept func(sessions []string) func() error) (refused error) {
 	targets, err := s.selected(order, c)
 	if err != nil {
 		return err
@@ -126,7 +127,8 @@ func (s *Orders) end(order *order, c access.Caller, accept func(sessions []strin
 	for i := range targets {
 		ids[i] = targets[i].ID.String()
 	}
-	o := &acts.Order{Caller: c, Grace: -1, Plan: order.Plan, Accept: accept(ids), Refuse: func(err error) { refused = err }}
+	o := &acts.Order{Caller: c, Grace: -1, Plan: order.Plan, Accept: accept(ids),
+		Refuse: func(err error) { refused = err }}
 	if order.GraceMS != nil {
 		o.Grace = time.Duration(*order.GraceMS) * time.Millisecond
 	}
@@ -161,7 +163,8 @@ func (s *Orders) selected(o *order, c access.Caller) (all []tracer.SessionInfo, 
 		case missing >= 0:
 			err = api.Errorf(api.CodeNotFound, "session %q not found", o.Sessions[missing])
 		case len(all) > api.MaxMatched:
-			err = api.Errorf(api.CodeBadRequest, "it would end %d sessions, more than %d", len(all), api.MaxMatched)
+			err = api.Errorf(api.CodeBadRequest, "it would end %d sessions, more than %d",
+				len(all), api.MaxMatched)
 		}
 	})
 	if rerr != nil {
@@ -201,7 +204,8 @@ func (s *Orders) halt(order *order, c access.Caller, a *accepted, accept func() 
 
 // carried remembers what a command came to.
 func (s *Orders) carried(a *accepted) {
-	system.Failure(s.o.Log, s.checker.memory.carried(*a)).Str(system.KeyCommand, a.ID).Msg("result of a signed command not remembered")
+	system.Failure(s.o.Log, s.checker.memory.carried(*a)).Str(system.KeyCommand,
+		a.ID).Msg("result of a signed command not remembered")
 }
 
 // refused records why a command is not carried out, and returns the error that says so.

@@ -201,7 +201,8 @@ func (c *Check) watch(ctx context.Context, bird *Canary, id tracer.SessionID,
 	tick := time.Tick(askPause)
 	patience := time.After(growLimit / 4)
 	for {
-		wrong, err := registry.Ask(c.Registry, func(v registry.View) string { return lacks(v, id, orphan, root, lost) })
+		wrong, err := registry.Ask(c.Registry,
+			func(v registry.View) string { return lacks(v, id, orphan, root, lost) })
 		if err != nil || wrong == "" {
 			return err
 		}

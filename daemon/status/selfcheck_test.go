@@ -73,7 +73,8 @@ func checker(t *testing.T) (*Check, *learning) {
 	})
 	f.Run()
 	f.Ingest()
-	return NewCheck(CheckOptions{Ground: registry.Ground{Registry: f.R, Kernel: k, Proc: f.Proc, Clock: f.Clock, Log: f.Log}, Command: []string{"/proc/self/exe", CanaryArg}}), k
+	return NewCheck(CheckOptions{Ground: registry.Ground{Registry: f.R, Kernel: k, Proc: f.Proc, Clock: f.Clock, Log: f.Log},
+		Command: []string{"/proc/self/exe", CanaryArg}}), k
 }
 
 // A check passes only if the kernel has the orphan in its session, by the right creator, and the end is clean.

@@ -143,7 +143,8 @@ func (s *Status) Halt() *api.Halt { return document.Halt(s.o.Kernel.Halted(), s.
 // Line is the daemon's status in one line.
 func (s *Status) Line(v registry.View) string {
 	f := s.o.Kernel.Features()
-	text := fmt.Sprintf("level %d, %s, %s", f.Level, s.o.Rules.Mode(), display.Count(v.Live(), "session", "sessions"))
+	text := fmt.Sprintf("level %d, %s, %s", f.Level, s.o.Rules.Mode(),
+		display.Count(v.Live(), "session", "sessions"))
 	if h := s.Halt(); h != nil {
 		text += "; " + display.Halt(h)
 	}

@@ -100,7 +100,8 @@ func (r *reader) find(ctx context.Context, session string) error {
 		}
 		return nil
 	}
-	err := r.e.o.Find.Session(session, r.caller, access.Read, func(v registry.View, x *registry.Session) { r.session = x.ID() })
+	err := r.e.o.Find.Session(session, r.caller, access.Read,
+		func(v registry.View, x *registry.Session) { r.session = x.ID() })
 	if api.IsNotFound(err) {
 		var p *history.Past
 		if p, err = r.e.o.Archive.Find(ctx, session, r.caller, access.Read, err); err == nil {

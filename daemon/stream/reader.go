@@ -145,7 +145,8 @@ func (r *reader) mayRead(a *history.About) bool {
 	}
 	may, known := r.visible[a.Scope.Chain[0]]
 	if !known {
-		may = access.Decide(r.caller, access.Read, a.Scope).Allow && (r.session == 0 || a.Scope.Within(r.session))
+		may = access.Decide(r.caller, access.Read,
+			a.Scope).Allow && (r.session == 0 || a.Scope.Within(r.session))
 		if len(r.visible) >= maxVisible {
 			clear(r.visible)
 		}

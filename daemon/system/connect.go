@@ -171,7 +171,8 @@ func InheritedPipe() *StartPipe {
 			if err != nil || n <= 2 || n == fd {
 				continue
 			}
-			if flags, err := unix.FcntlInt(uintptr(n), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
+			if flags, err := unix.FcntlInt(uintptr(n), unix.F_GETFD,
+				0); err == nil && flags&unix.FD_CLOEXEC == 0 {
 				unix.Close(n)
 			}
 		}

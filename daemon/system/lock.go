@@ -112,7 +112,8 @@ func (i Instance) AcquireToLeave(ctx context.Context, alone *PIDFile) (*Instance
 	return i.await(ctx, func() (*InstanceLock, error) { return i.LockToLeave(alone) })
 }
 
-func (i Instance) await(ctx context.Context, try func() (*InstanceLock, error)) (lock *InstanceLock, err error) {
+func (i Instance) await(ctx context.Context,
+	try func() (*InstanceLock, error)) (lock *InstanceLock, err error) {
 	err = Poll(ctx, func() (bool, error) {
 		l, err := try()
 		if errors.Is(err, ErrLocked) {

@@ -146,7 +146,8 @@ type queue struct {
 }
 
 func newQueue(to io.Writer) *queue {
-	q := &queue{to: to, lines: make(chan []byte, queueLines), stop: make(chan struct{}), done: make(chan struct{})}
+	q := &queue{to: to, lines: make(chan []byte, queueLines),
+		stop: make(chan struct{}), done: make(chan struct{})}
 	go q.run()
 	return q
 }

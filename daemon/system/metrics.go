@@ -83,7 +83,8 @@ var table = []metric{
 				p(float64(n), e.Reason, e.Verdict)
 			}
 		}},
-	{"end_duration_seconds", histogram, nil, "From the beginning of a session's end to its first verdict, the grace included.", nil},
+	{"end_duration_seconds", histogram, nil,
+		"From the beginning of a session's end to its first verdict, the grace included.", nil},
 	{"refusals_total", counter, []string{"verb"},
 		"Refused requests, by what was asked for; limit: too many requests.",
 		func(s *Metrics, p put) { each(s.Refusals, p) }},

@@ -105,7 +105,8 @@ func walk(path string) (string, error) {
 			return filepath.Join(append([]string{next}, todo...)...), nil // the last one, or its open fails
 		}
 		if !procfs.Ours(st.Uid) {
-			return "", fmt.Errorf("%s on the way to it belongs to uid %d; move the file to a directory of root's", next, st.Uid)
+			return "", fmt.Errorf("%s on the way to it belongs to uid %d; move the file to a directory of root's",
+				next, st.Uid)
 		}
 		if shared != 0 && st.Dev != shared { // a user's mount, which may call anything root's
 			return "", fmt.Errorf("%s on the way to it is a mount in a directory to which others may write", next)

@@ -47,7 +47,8 @@ func TestOpenRoots(t *testing.T) {
 
 func configMap(dir, file string) error {
 	data := filepath.Join(dir, "..2026")
-	return firstErr(os.Mkdir(data, 0o755), os.Rename(file, filepath.Join(data, "file")), os.Symlink("..2026", filepath.Join(dir, "..data")), os.Symlink("..data/file", file))
+	return firstErr(os.Mkdir(data, 0o755), os.Rename(file, filepath.Join(data, "file")),
+		os.Symlink("..2026", filepath.Join(dir, "..data")), os.Symlink("..data/file", file))
 }
 
 func firstErr(all ...error) error {

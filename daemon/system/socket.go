@@ -94,7 +94,8 @@ func (m *Manager) Listener(i Instance) (*Listener, error) {
 		}
 	}()
 	if n := len(m.Sockets); n > 1 {
-		return nil, fmt.Errorf("take the service manager's socket: it passed %d sockets; set one ListenStream=%s", n, i.Socket)
+		return nil, fmt.Errorf("take the service manager's socket: it passed %d sockets; set one ListenStream=%s",
+			n, i.Socket)
 	}
 	f := m.Sockets[0]
 	if err := i.check(f); err != nil {
@@ -124,7 +125,8 @@ func (i Instance) check(f *os.File) error {
 	case domain != unix.AF_UNIX:
 		return fmt.Errorf("not a unix socket; set ListenStream=%s", i.Socket)
 	}
-	if kind, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE); err != nil || kind != unix.SOCK_STREAM {
+	if kind, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET,
+		unix.SO_TYPE); err != nil || kind != unix.SOCK_STREAM {
 		return fmt.Errorf("not a stream socket; set ListenStream=%s", i.Socket)
 	}
 	if on, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ACCEPTCONN); err != nil || on == 0 {

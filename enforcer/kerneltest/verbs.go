@@ -143,7 +143,10 @@ func (k *Kernel) Create(spec tracer.SessionSpec) (id tracer.SessionID, err error
 				return tracer.ErrRoot
 			}
 			k.move(p, 0)
-			defer func(why tracer.Evidence, by tracer.Identity) { p.Evidence, p.Creator = why, by }(p.Evidence, p.Creator)
+			defer func(why tracer.Evidence, by tracer.Identity) {
+				p.Evidence,
+					p.Creator = why, by
+			}(p.Evidence, p.Creator)
 		}
 		p.Source = spec.Source
 		for k.nextSlot++; spec.Taken != nil && spec.Taken(k.id()); k.nextSlot++ {

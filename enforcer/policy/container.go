@@ -88,7 +88,8 @@ func (p *Policy) Whole() bool {
 
 // EndsWithClient reports whether the commands of a rule for containers end with the client that asked for them.
 func (p *Policy) EndsWithClient(rule string) bool {
-	return slices.ContainsFunc(p.Containers, func(r Container) bool { return r.Name == rule && r.Client == "end" })
+	return slices.ContainsFunc(p.Containers,
+		func(r Container) bool { return r.Name == rule && r.Client == "end" })
 }
 
 // The lists with rules that open sessions.

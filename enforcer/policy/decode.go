@@ -85,7 +85,8 @@ func plainNode(n *yaml.Node, path string) *Error {
 	case n.Anchor != "":
 		return at(n, fmt.Sprintf("%s: anchors are not supported", path), "write the value where it is used")
 	case n.Style&yaml.TaggedStyle != 0:
-		return at(n, fmt.Sprintf("%s: tags such as %s are not supported", path, n.Tag), "write the value without it")
+		return at(n, fmt.Sprintf("%s: tags such as %s are not supported", path, n.Tag),
+			"write the value without it")
 	}
 	return nil
 }
@@ -152,7 +153,8 @@ func (d *decoder) mapping(n *yaml.Node, v reflect.Value, path string) *Error {
 			return bad
 		}
 		if key.Kind != yaml.ScalarNode {
-			return at(key, fmt.Sprintf("%s: a key must be a word, not %s", where, kind(key)), "use "+oneOf(words))
+			return at(key, fmt.Sprintf("%s: a key must be a word, not %s", where, kind(key)),
+				"use "+oneOf(words))
 		}
 		which := slices.Index(words, key.Value)
 		if which < 0 {

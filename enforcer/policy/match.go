@@ -98,7 +98,8 @@ func (m *Match) OnlyComm() bool {
 
 // MayProtect reports whether a rule of the protect list names that comm.
 func (p *Policy) MayProtect(comm string) bool {
-	return slices.ContainsFunc(p.Protect, func(r Protection) bool { return slices.Contains(r.Match.Comm, comm) })
+	return slices.ContainsFunc(p.Protect,
+		func(r Protection) bool { return slices.Contains(r.Match.Comm, comm) })
 }
 
 // Protected returns the rules of the protect list that match a process. They prevent

@@ -45,7 +45,8 @@ func (d *decoder) scalar(n *yaml.Node, v reflect.Value, path string, tag reflect
 		i, err := strconv.ParseInt(n.Value, 10, 32)
 		if tagged != "!!int" || err != nil {
 			if tagged == "!!int" || tagged == "!!float" {
-				return at(n, fmt.Sprintf("%s: %s is not a whole number in range", path, n.Value), limits(v, tag))
+				return at(n, fmt.Sprintf("%s: %s is not a whole number in range", path, n.Value),
+					limits(v, tag))
 			}
 			return wrongKind("a whole number", "")
 		}

@@ -26,7 +26,8 @@ func (d *Duration) set(text string) *wrong {
 	if err != nil {
 		w := &wrong{what: fmt.Sprintf("invalid duration %q", text), hint: "use 500ms, 30s or 1h30m"}
 		if _, err := strconv.ParseUint(text, 10, 32); err == nil {
-			w.what, w.hint = fmt.Sprintf("the duration %s has no unit", text), fmt.Sprintf("did you mean %ss?", text)
+			w.what, w.hint = fmt.Sprintf("the duration %s has no unit",
+				text), fmt.Sprintf("did you mean %ss?", text)
 		}
 		return w
 	}
@@ -280,6 +281,7 @@ var forms = map[string]struct {
 	"name": {redact.Expression(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`), 0,
 		"a letter or digit, then up to 63 of A-Z a-z 0-9 . _ -"},
 	"comm": {redact.Expression(`^.+$`), 15, "a name of at most 15 bytes, as in /proc/PID/comm"},
-	"user": {redact.Expression(`^([A-Za-z_][A-Za-z0-9._-]{0,30}\$?|[0-9]{1,10})$`), 0, "a user's name or number"},
+	"user": {redact.Expression(`^([A-Za-z_][A-Za-z0-9._-]{0,30}\$?|[0-9]{1,10})$`),
+		0, "a user's name or number"},
 	"text": {redact.Expression(`^.*\S.*$`), 0, "a line of text"},
 }

@@ -13,10 +13,14 @@ import (
 // know NATS.
 func TestLinked(t *testing.T) {
 	for binary, without := range map[string][]string{
-		"./cmd/lineage":        {"github.com/modelcontextprotocol/", "golang.org/x/oauth2", "github.com/golang-jwt/", "go.opentelemetry.io/", "github.com/nats-io/", module + "/cmd/lineage-mcp", module + "/cmd/lineage-export", module + "/cmd/lineage-link"},
-		"./cmd/lineage-mcp":    {"github.com/godbus/", "github.com/nats-io/", module + "/daemon", module + "/tracer", module + "/enforcer", module + "/bpf", "github.com/cilium/ebpf"},
-		"./cmd/lineage-export": {"github.com/godbus/", "github.com/nats-io/nats-server", module + "/daemon", module + "/tracer", module + "/bpf", "github.com/cilium/ebpf", "google.golang.org/grpc"},
-		"./cmd/lineage-link":   {"github.com/godbus/", "github.com/nats-io/nats-server", "go.opentelemetry.io/", module + "/daemon", module + "/tracer", module + "/bpf", "github.com/cilium/ebpf", module + "/cmd/lineage-export"},
+		"./cmd/lineage": {"github.com/modelcontextprotocol/", "golang.org/x/oauth2", "github.com/golang-jwt/", "go.opentelemetry.io/", "github.com/nats-io/",
+			module + "/cmd/lineage-mcp", module + "/cmd/lineage-export", module + "/cmd/lineage-link"},
+		"./cmd/lineage-mcp": {"github.com/godbus/", "github.com/nats-io/", module + "/daemon", module + "/tracer",
+			module + "/enforcer", module + "/bpf", "github.com/cilium/ebpf"},
+		"./cmd/lineage-export": {"github.com/godbus/", "github.com/nats-io/nats-server", module + "/daemon", module + "/tracer",
+			module + "/bpf", "github.com/cilium/ebpf", "google.golang.org/grpc"},
+		"./cmd/lineage-link": {"github.com/godbus/", "github.com/nats-io/nats-server", "go.opentelemetry.io/", module + "/daemon", module + "/tracer",
+			module + "/bpf", "github.com/cilium/ebpf", module + "/cmd/lineage-export"},
 	} {
 		cmd := exec.Command("go", "list", "-deps", binary)
 		cmd.Dir, cmd.Env = "../..", append(cmd.Environ(), "GOOS=linux", "CGO_ENABLED=0")

@@ -16,7 +16,8 @@ import (
 )
 
 // ended samples the time from the call of end for n processes to the end of file on the pipe that all of them hold.
-func ended(ctx context.Context, r *report, name string, n, cgroup int, made func(*worker) error, end func() error) (took time.Duration, err error) {
+func ended(ctx context.Context, r *report, name string, n, cgroup int, made func(*worker) error,
+	end func() error) (took time.Duration, err error) {
 	w, err := start(ctx, cgroup, "crowd")
 	if err != nil {
 		return 0, err

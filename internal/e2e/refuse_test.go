@@ -51,12 +51,13 @@ func TestHold7BadHost(t *testing.T) {
 		return stage.Start(i.T, cmd).Wait()
 	}
 	for name, host := range map[string]struct{ mounts, says string }{
-		"no BTF":           {`mount -t tmpfs lngtest /sys/kernel/btf`, "BTF"},
-		"other structures": {`btf=/sys/kernel/btf/vmlinux; sed 's/\x00start_boottime\x00/\x00renamed_by_tst\x00/' $btf >btf && mount --bind btf $btf`, "this kernel's task_struct has no start_boottime"},
-		"a container":      {`ENTER="unshare --pid --fork --mount-proc"`, "not in the initial PID namespace"},
-		"no capabilities":  {`ENTER="setpriv --bounding-set=-all --inh-caps=-all"`, "no capability to load tracing programs"},
-		"read-only bpffs":  {`mount -t bpf -o ro bpf /sys/fs/bpf`, "mkdir /sys/fs/bpf/"},
-		"read-only run":    {`mount -t tmpfs -o ro lngtest "$PWD"`, "read-only file system"},
+		"no BTF": {`mount -t tmpfs lngtest /sys/kernel/btf`, "BTF"},
+		"other structures": {`btf=/sys/kernel/btf/vmlinux; sed 's/\x00start_boottime\x00/\x00renamed_by_tst\x00/' $btf >btf && mount --bind btf $btf`,
+			"this kernel's task_struct has no start_boottime"},
+		"a container":     {`ENTER="unshare --pid --fork --mount-proc"`, "not in the initial PID namespace"},
+		"no capabilities": {`ENTER="setpriv --bounding-set=-all --inh-caps=-all"`, "no capability to load tracing programs"},
+		"read-only bpffs": {`mount -t bpf -o ro bpf /sys/fs/bpf`, "mkdir /sys/fs/bpf/"},
+		"read-only run":   {`mount -t tmpfs -o ro lngtest "$PWD"`, "read-only file system"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			i := stage.New(t)

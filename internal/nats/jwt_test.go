@@ -82,7 +82,8 @@ func claims(w *world) string {
 	}
 	host := m.scope(lineage, []string{"lin.h.{{name()}}.receipt", "$KV.LIN_HOSTS.{{name()}}", "$JS.API.DIRECT.GET.LIN_RECEIPTS.lin.h.{{name()}}.receipt"},
 		[]string{"lin.h.{{name()}}.cmd", "lin.h.{{name()}}.ask", "_INBOX.{{name()}}.>"}, 100_000)
-	operator := m.scope(lineage, []string{"lin.h.*.cmd", "lin.h.*.ask", "$JS.API.DIRECT.GET.LIN_RECEIPTS", "$JS.API.DIRECT.GET.KV_LIN_HOSTS"}, []string{"_INBOX.{{name()}}.>"}, 0)
+	operator := m.scope(lineage, []string{"lin.h.*.cmd", "lin.h.*.ask", "$JS.API.DIRECT.GET.LIN_RECEIPTS", "$JS.API.DIRECT.GET.KV_LIN_HOSTS"},
+		[]string{"_INBOX.{{name()}}.>"}, 0)
 
 	m.user("admin", storeKey, admin)
 	for _, name := range []string{"web1", "web2"} {

@@ -150,7 +150,8 @@ func (h *Host) Processes() (all []Process) {
 	k := &h.s.sides[h.s.w.ours]
 	for t := uint8(1); t < h.s.w.born; t++ {
 		p := &h.s.tasks[t]
-		out := Process{Stage: p.stage.String(), PID: int(p.pid), Parent: int(h.s.parent(t)), Signalled: p.killed, Terms: int(p.terms)}
+		out := Process{Stage: p.stage.String(), PID: int(p.pid), Parent: int(h.s.parent(t)),
+			Signalled: p.killed, Terms: int(p.terms)}
 		if i := h.s.entered(k, t); i != none {
 			e := &k.entries[i]
 			out.Session, out.Protected, out.Root = int(e.session), e.flags&flagProtected != 0, e.flags&flagRoot != 0

@@ -133,13 +133,15 @@ func (s *State) entries(k *side, side uint8) string {
 		case s.may[e.start]&(1<<e.session) == 0: // section 2
 			return fmt.Sprintf("never a wrong member: task %d in session %d", e.start, e.session)
 		case !k.sessions[e.session].present && s.tasks[e.start].stage != listed: // section 4, Nesting; a child that is born follows its creator
-			return fmt.Sprintf("the record of a session is removed only when its subtree is empty: session %d of task %d", e.session, e.start)
+			return fmt.Sprintf("the record of a session is removed only when its subtree is empty: session %d of task %d",
+				e.session, e.start)
 		}
 	}
 	for id := range k.sessions {
 		p := &k.sessions[id]
 		if p.present && p.parent > 0 && !k.sessions[p.parent].present && !s.opening(side, uint8(id)) {
-			return fmt.Sprintf("the record of a session is removed only when its subtree is empty: session %d around %d", p.parent, id)
+			return fmt.Sprintf("the record of a session is removed only when its subtree is empty: session %d around %d",
+				p.parent, id)
 		}
 	}
 	return ""
@@ -171,7 +173,8 @@ func (s *State) member(k *side, t uint8) string {
 		case i == none || k.entries[i].session == 0:
 			return fmt.Sprintf("a member's child that cannot be entered does not run: task %d of session %d", t, id)
 		case !s.within(k, k.entries[i].session, id) && !s.swapping(s.w.ours, i):
-			return fmt.Sprintf("a restart is never a gap in attribution: task %d is in session %d, not in %d", t, k.entries[i].session, id)
+			return fmt.Sprintf("a restart is never a gap in attribution: task %d is in session %d, not in %d",
+				t, k.entries[i].session, id)
 		}
 	}
 	return ""

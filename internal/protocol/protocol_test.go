@@ -142,7 +142,8 @@ func holds(t *testing.T, m Config, most int) Found {
 	f := m.Search(most)
 	_, peak, _ := strings.Cut(string(require.ReadFile(t, "/proc/self/status")), "VmHWM:")
 	peak, _, _ = strings.Cut(strings.TrimSpace(peak), "\n")
-	t.Logf("figure: %d states, %d moves, depth %d, to the end: %v, %.0f s, the process at most %s", f.States, f.Moves, f.Depth, !f.Cut, time.Since(began).Seconds(), peak)
+	t.Logf("figure: %d states, %d moves, depth %d, to the end: %v, %.0f s, the process at most %s", f.States,
+		f.Moves, f.Depth, !f.Cut, time.Since(began).Seconds(), peak)
 	if f.Broken != "" {
 		t.Errorf("%s, after %d steps:\n%s", f.Broken, len(f.Path), strings.Join(f.Path, "\n"))
 	}

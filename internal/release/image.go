@@ -50,7 +50,8 @@ func writeImage(w io.Writer, version, epoch, binary string) error {
 	tag := "lineage:" + strings.ReplaceAll(version, "+", "-") // a tag has no +
 	manifest, err := json.Marshal([]object{{"Config": named, "RepoTags": []string{tag}, "Layers": []string{"layer.tar"}}})
 	if err == nil {
-		err = writeTar(w, at, file{"layer.tar", 0o644, layer.Bytes()}, file{named, 0o644, config}, file{"manifest.json", 0o644, manifest})
+		err = writeTar(w, at, file{"layer.tar", 0o644, layer.Bytes()}, file{named, 0o644, config},
+			file{"manifest.json", 0o644, manifest})
 	}
 	if err != nil {
 		return fmt.Errorf("write the image: %w", err)

@@ -40,7 +40,8 @@ func writeSBOM(w io.Writer, version, epoch, binary string) error {
 		"timestamp": at.Format(time.RFC3339),
 		"component": object{
 			"bom-ref": name + "@" + version, "type": "application", "name": name, "version": version,
-			"hashes": []object{{"alg": "SHA-256", "content": fmt.Sprintf("%x", sha256.Sum256(program))}}, "licenses": licensed(ownLicense),
+			"hashes": []object{{"alg": "SHA-256",
+				"content": fmt.Sprintf("%x", sha256.Sum256(program))}}, "licenses": licensed(ownLicense),
 		},
 	}}
 	enc := json.NewEncoder(w)

@@ -78,7 +78,8 @@ func inControl(bss *ebpf.Map, field string) (uint32, error) {
 	}
 	var section *btf.Datasec
 	var control *btf.Struct
-	if err := errors.Join(types.TypeByName(".bss", &section), types.TypeByName("shared", &control)); err != nil {
+	if err := errors.Join(types.TypeByName(".bss", &section),
+		types.TypeByName("shared", &control)); err != nil {
 		return 0, err
 	}
 	for _, v := range section.Vars {

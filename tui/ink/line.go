@@ -163,5 +163,6 @@ func (t *Theme) edge(border Paint, left, right, start, note string, columns int)
 	} else {
 		start = ""
 	}
-	return border.Of(left) + start + border.Of(strings.Repeat(t.Horizontal, max(room, 0))) + note + border.Of(right)
+	return border.Of(left) + start + border.Of(strings.Repeat(t.Horizontal,
+		max(room, 0))) + note + border.Of(right)
 }

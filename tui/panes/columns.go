@@ -24,12 +24,15 @@ type column struct {
 var all = []column{
 	{"live", "LIVE", 5, picture.ByLive, true, figure("0", func(s *api.Session) int { return s.Live })},
 	{"orphans", "ORPH", 4, picture.ByOrphans, true, figure("", func(s *api.Session) int { return s.Orphans })},
-	{"leftovers", "LEFT", 4, picture.ByLeftovers, true, figure("", func(s *api.Session) int { return s.Leftovers })},
+	{"leftovers", "LEFT", 4, picture.ByLeftovers, true,
+		figure("", func(s *api.Session) int { return s.Leftovers })},
 	{"zombies", "ZOMB", 4, picture.ByZombies, true, figure("", func(s *api.Session) int { return s.Zombies })},
-	{"cpu", "CPU%", 5, picture.ByCPU, false, func(l *Labels, r *picture.Row) string { return percent(l.Picture.CPU(r)) }},
+	{"cpu", "CPU%", 5, picture.ByCPU, false,
+		func(l *Labels, r *picture.Row) string { return percent(l.Picture.CPU(r)) }},
 	{"rss", "RSS", 5, picture.ByRSS, false, rss},
 	ports(7),
-	{"age", "AGE", 6, picture.ByAge, false, func(l *Labels, r *picture.Row) string { return display.Age(l.Picture.Age(r)) }},
+	{"age", "AGE", 6, picture.ByAge, false,
+		func(l *Labels, r *picture.Row) string { return display.Age(l.Picture.Age(r)) }},
 }
 
 // ColumnTitle names an order as the head of its column does.
@@ -43,7 +46,8 @@ func ColumnTitle(by picture.Sort) string {
 }
 
 func ports(width int) column {
-	return column{"ports", "PORTS", width, picture.ByPorts, false, func(_ *Labels, r *picture.Row) string { return Ports(r.Listens(), width) }}
+	return column{"ports", "PORTS", width, picture.ByPorts, false,
+		func(_ *Labels, r *picture.Row) string { return Ports(r.Listens(), width) }}
 }
 
 // morePorts is how much wider it is where there is room: for three ports.

@@ -104,7 +104,8 @@ func (d *Dialog) Press(msg tea.KeyPressMsg) (cmd tea.Cmd, closed bool) {
 // rows are the keys of the dialog; closed is set by those that close it.
 func (d *Dialog) rows(closed *bool) []ink.KeyRow {
 	k := d.Keys
-	rows := append(ink.Moves(func(lines int) { d.offset += lines }, d.page, k.Up, k.Down, k.PageUp, k.PageDown), ink.OnKey(k.Cancel, func() { *closed = true }))
+	rows := append(ink.Moves(func(lines int) { d.offset += lines }, d.page, k.Up, k.Down, k.PageUp, k.PageDown),
+		ink.OnKey(k.Cancel, func() { *closed = true }))
 	switch d.stage {
 	case Done:
 		rows = append(rows, ink.OnKey(k.Confirm, func() { *closed = true }))

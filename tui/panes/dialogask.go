@@ -41,7 +41,8 @@ func (d *Dialog) sendEnd(now bool) tea.Cmd {
 // reported takes a report, and asks for the next one until the end is over.
 func (d *Dialog) reported(r *api.Report) (tea.Cmd, *DialogResult) {
 	if d.report = r; !d.over() {
-		return ask(d, func() (*api.Report, error) { return d.Client.Report(d.Context, d.Session, reportWait) }, d.reported), nil
+		return ask(d, func() (*api.Report, error) { return d.Client.Report(d.Context, d.Session, reportWait) },
+			d.reported), nil
 	}
 	return nil, d.result()
 }

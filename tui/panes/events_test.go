@@ -16,7 +16,8 @@ import (
 // TestLines: an event names processes as they were called then, whatever happened to them later.
 func TestLines(t *testing.T) {
 	ref := func(pid int) api.Ref { return api.Ref{PID: pid, StartNS: api.U64(pid)} }
-	shell, child, exec := api.Process{Ref: ref(7), Comm: "bash"}, api.Process{Ref: ref(8), Comm: "bash"}, api.Process{Ref: ref(8), Comm: "sleep", Argv: []string{"sleep", "9"}}
+	shell, child, exec := api.Process{Ref: ref(7), Comm: "bash"}, api.Process{Ref: ref(8), Comm: "bash"}, api.Process{Ref: ref(8),
+		Comm: "sleep", Argv: []string{"sleep", "9"}}
 	by := ref(7)
 	child.Creator = &by
 	p := &EventsPane{events: []*api.Event{

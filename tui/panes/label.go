@@ -136,7 +136,8 @@ func (l *Labels) ShortCall(c *api.Call, more string) string {
 	if w := ink.Width(id); w > idColumns {
 		id = l.Dots + ansi.TruncateLeft(id, w-idColumns+1, "")
 	}
-	return l.OpenClaim + strings.TrimSpace(l.Fit(display.Text(c.Tool), toolColumns)+" "+id) + more + l.CloseClaim
+	return l.OpenClaim + strings.TrimSpace(l.Fit(display.Text(c.Tool),
+		toolColumns)+" "+id) + more + l.CloseClaim
 }
 
 // SessionNotes say what the figures of a session do not show, the most urgent first.

@@ -92,7 +92,8 @@ func (m *Timeline) Update(p *picture.Picture, now time.Time, born func(*api.Proc
 			m.first = b
 		}
 	}
-	all := m.bounded(slices.SortedFunc(maps.Values(m.known), func(a, b *api.Process) int { return a.Ref.Compare(b.Ref) }))
+	all := m.bounded(slices.SortedFunc(maps.Values(m.known),
+		func(a, b *api.Process) int { return a.Ref.Compare(b.Ref) }))
 	if m.arrange(all, 0, born); len(m.lanes) > m.rows {
 		from, to := m.Span()
 		m.arrange(all, to.Sub(from)/100, born)

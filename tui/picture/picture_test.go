@@ -105,7 +105,8 @@ func (h *host) step(t *rapid.T) *api.Frame {
 			f.Sessions = slices.DeleteFunc(f.Sessions, func(s api.Session) bool { return s.ID == id })
 			f.Closed = append(f.Closed, id)
 		case 1, 2:
-			s := api.Session{ID: rapid.SampledFrom(ids).Draw(t, "session"), State: rapid.SampledFrom([]api.SessionState{"active", "active", "ended"}).Draw(t, "state"), Name: "n"}
+			s := api.Session{ID: rapid.SampledFrom(ids).Draw(t, "session"),
+				State: rapid.SampledFrom([]api.SessionState{"active", "active", "ended"}).Draw(t, "state"), Name: "n"}
 			if rapid.Bool().Draw(t, "nested") {
 				if parent := rapid.SampledFrom(ids).Draw(t, "parent"); h.rings || parent < s.ID {
 					s.Parent = parent

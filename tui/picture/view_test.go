@@ -149,7 +149,8 @@ func TestFilter(t *testing.T) {
 	p.SetPorts(map[api.Ref][]int{at(41, 1): {80}})
 	p.Session("aaa1").Session.Paused = new(time.Now())
 	for want, all := range map[string][]*Filter{
-		"aaa1 41 43": {words("build"), words("aaa"), words("b*"), {Selection: &api.Selection{State: "paused"}}, {Selection: &api.Selection{UID: new(7)}}, words("build", "41")},
+		"aaa1 41 43": {words("build"), words("aaa"), words("b*"), {Selection: &api.Selection{State: "paused"}},
+			{Selection: &api.Selection{UID: new(7)}}, words("build", "41")},
 		"41":         {words("41"), words("41@1"), words(":80"), words(":80/tcp", "41")},
 		"bbb2 42 43": {words("43")}, // a name, and a PID
 		"bbb2 42":    {words("bbb2"), words("bbb"), {Selection: &api.Selection{State: "kept"}}},

@@ -29,7 +29,10 @@ func TestIDs(t *testing.T) {
 	}
 	for what, change := range map[string]func(*api.Event){
 		"time": func(e *api.Event) { e.TimeNS++ }, "session": func(e *api.Event) { e.Session = "bbbbbb" },
-		"process": func(e *api.Event) { e.Process = &api.Process{Ref: api.Ref{PID: 43}} }, "port": func(e *api.Event) { e.Port = &api.Port{Proto: "tcp", Addr: "::", Port: 81} },
+		"process": func(e *api.Event) { e.Process = &api.Process{Ref: api.Ref{PID: 43}} }, "port": func(e *api.Event) {
+			e.Port = &api.Port{Proto: "tcp",
+				Addr: "::", Port: 81}
+		},
 		"loss": func(e *api.Event) { e.LostFrom = 1 }, "state": func(e *api.Event) { e.State = api.StateEnded },
 	} {
 		other := *e

@@ -126,7 +126,8 @@ func (r *Receipts) next(ctx context.Context, c api.Client) (more bool, err error
 func (r *Receipts) store(ctx context.Context, c api.Client, d *api.Receipt) (err error) {
 	m := &bus.Message{Subject: service.ReceiptSubject(r.Host), ID: r.Host + "/" + d.ID}
 	if !r.sure {
-		if m.After, err = r.Stream.Last(ctx, service.ReceiptsStream, m.Subject); err != nil || m.After.ID == m.ID {
+		if m.After, err = r.Stream.Last(ctx, service.ReceiptsStream,
+			m.Subject); err != nil || m.After.ID == m.ID {
 			return err
 		}
 	}

@@ -104,7 +104,8 @@ func (s *Store) read(name string, to any, valid func() bool, what string) (found
 		err = errors.New("want " + what)
 	}
 	if err != nil {
-		return false, fmt.Errorf("invalid cursor %s: %w; remove it to begin with what happens now", s.file(name), err)
+		return false, fmt.Errorf("invalid cursor %s: %w; remove it to begin with what happens now",
+			s.file(name), err)
 	}
 	return true, nil
 }

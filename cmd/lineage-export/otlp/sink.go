@@ -88,9 +88,11 @@ func (s *Sink) sendLogs(ctx context.Context, batch []*follow.Record) error {
 	return requests(s, &s.logs, all, func(part []*logs.LogRecord) error {
 		reply := new(collogs.ExportLogsServiceResponse)
 		err := s.Client.post(ctx, "logs", &collogs.ExportLogsServiceRequest{ResourceLogs: []*logs.ResourceLogs{{
-			Resource: resourceOf(s.Host), ScopeLogs: []*logs.ScopeLogs{{Scope: scopeOf(s.Host), LogRecords: part}},
+			Resource: resourceOf(s.Host), ScopeLogs: []*logs.ScopeLogs{{Scope: scopeOf(s.Host),
+				LogRecords: part}},
 		}}}, reply)
-		s.rejected(reply.GetPartialSuccess().GetRejectedLogRecords(), reply.GetPartialSuccess().GetErrorMessage())
+		s.rejected(reply.GetPartialSuccess().GetRejectedLogRecords(),
+			reply.GetPartialSuccess().GetErrorMessage())
 		return err
 	})
 }
@@ -158,7 +160,8 @@ func halves[T proto.Message](s *Sink, all []T, post func([]T) error, err error) 
 // rejected logs items that a receiver rejected from a request that it accepted.
 func (s *Sink) rejected(n int64, why string) {
 	if n > 0 {
-		s.Log.Error().Int64("count", n).Str("error", why[:min(len(why), maxWhy)]).Msg("the receiver rejected records")
+		s.Log.Error().Int64("count", n).Str("error",
+			why[:min(len(why), maxWhy)]).Msg("the receiver rejected records")
 	}
 }
 

@@ -25,7 +25,8 @@ const (
 var ErrNobody = errors.New("no program on the bus takes it")
 
 // Ask sends a message, and has each called for what is answered until it has enough.
-func (b *Bus) Ask(ctx context.Context, subject string, body []byte, each func(*Message) (more bool, err error)) error {
+func (b *Bus) Ask(ctx context.Context, subject string, body []byte,
+	each func(*Message) (more bool, err error)) error {
 	if !b.Up() {
 		return ErrDown
 	}

@@ -108,7 +108,8 @@ func Args(least, most int, what string) cobra.PositionalArgs {
 		case len(args) > 0 && most == 0 && what != "":
 			return Usage("%s: unexpected argument %q; %s", cmd.Name(), args[0], what)
 		case len(args) > most:
-			return Usage(`%s: unexpected argument %q; see "%s --help"`, cmd.Name(), args[most], cmd.CommandPath())
+			return Usage(`%s: unexpected argument %q; see "%s --help"`,
+				cmd.Name(), args[most], cmd.CommandPath())
 		}
 		return nil
 	}

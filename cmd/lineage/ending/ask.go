@@ -87,7 +87,8 @@ func (e *Ender) activity(s *api.Session, now time.Time) string {
 
 // Each does something else than an end to each selected session. Those that no word names alone are left out unless they
 // fit, and are listed before a question. If a word names none, nothing is done.
-func (e *Ender) Each(ctx context.Context, verb string, fits func(*api.Session) bool, do func(id string) error) error {
+func (e *Ender) Each(ctx context.Context, verb string, fits func(*api.Session) bool,
+	do func(id string) error) error {
 	found, err := e.selection().Resolve(ctx, e.Client)
 	if err != nil {
 		return err

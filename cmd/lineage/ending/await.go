@@ -108,7 +108,8 @@ func (w *Waiter) verdict(ctx context.Context, id string, deadline time.Time) (*a
 // companions are the sessions, beside the targets, that hold work of theirs.
 func (w *Waiter) companions(ctx context.Context, targets []*target,
 	deadline time.Time) (ids []string, err error) {
-	list, err := patient(ctx, deadline, func() (*api.Sessions, error) { return w.client.Sessions(ctx, "live", "") })
+	list, err := patient(ctx, deadline,
+		func() (*api.Sessions, error) { return w.client.Sessions(ctx, "live", "") })
 	if err != nil {
 		return nil, err
 	}

@@ -38,7 +38,8 @@ func (f *SigningFlags) Add(set *pflag.FlagSet) {
 
 // AddSigning adds those that a command that exists takes, too.
 func (f *SigningFlags) AddSigning(set *pflag.FlagSet) {
-	set.StringArrayVar(&f.Keys, "sign", nil, "sign with this SSH `KEY`, a file; of a key that an agent has, its .pub file; repeatable")
+	set.StringArrayVar(&f.Keys, "sign", nil,
+		"sign with this SSH `KEY`, a file; of a key that an agent has, its .pub file; repeatable")
 	set.StringVar(&f.Save, "save", "", "write the signed command to `FILE` and send nothing; see --from")
 }
 
@@ -295,7 +296,8 @@ func verified(d *api.CommandReply, c *api.Command, marks []string) (*api.Command
 	}
 	if err := sshsig.Verify(strings.NewReader(d.Receipt), s, s.PublicKey, s.HashAlgorithm,
 		api.ReceiptNamespace); err != nil {
-		return nil, cli.Errorf(api.ExitFailed, "the signature of the receipt of command %s is wrong: %w", c.ID, err)
+		return nil, cli.Errorf(api.ExitFailed,
+			"the signature of the receipt of command %s is wrong: %w", c.ID, err)
 	}
 	return &r, nil
 }

@@ -289,7 +289,8 @@ func (h *Hook) sum(ctx context.Context, c api.Client, e *event) error {
 			continue // the port is free by now
 		}
 		for _, w := range holders.Items {
-			if q := w.Process; !above[q.Ref] && w.Session != nil && w.Session.ID == s.ID && !shares(&w, holders) {
+			if q := w.Process; !above[q.Ref] && w.Session != nil && w.Session.ID == s.ID && !shares(&w,
+				holders) {
 				lines = append(
 					lines,
 					fmt.Sprintf("%s (PID %d) listens on port %d",
@@ -349,7 +350,8 @@ func leftByCalls(ctx context.Context, c api.Client, agent *api.Process) (lines,
 // shares reports whether a holder descends from another one: that is named, and its branch has both.
 func shares(w *api.Why, holders *api.Holders) bool {
 	return slices.ContainsFunc(holders.Items, func(x api.Why) bool {
-		return x.Process.Ref != w.Process.Ref && slices.ContainsFunc(w.Edges, func(e api.Edge) bool { return e.Child.Ref == x.Process.Ref })
+		return x.Process.Ref != w.Process.Ref && slices.ContainsFunc(w.Edges,
+			func(e api.Edge) bool { return e.Child.Ref == x.Process.Ref })
 	})
 }
 

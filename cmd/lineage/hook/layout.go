@@ -88,7 +88,8 @@ func removeElement(list *hujson.Array, i int) {
 
 // remove removes one of all, of which parts gives the value and what is before it; end is what is behind the last
 // one. A comma after the last value stays, and none is added: hujson would write one if the value has an extra after it.
-func remove[T any](all *[]T, i int, parts func(*T) (*hujson.Extra, *hujson.Value), end *hujson.Extra, within ...hujson.Extra) {
+func remove[T any](all *[]T, i int, parts func(*T) (*hujson.Extra, *hujson.Value),
+	end *hujson.Extra, within ...hujson.Extra) {
 	before, v := parts(&(*all)[i])
 	after := v.AfterExtra
 	around := comments(slices.Concat([]hujson.Extra{*before}, within, []hujson.Extra{after})...)

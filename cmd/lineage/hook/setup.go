@@ -133,7 +133,8 @@ func (a Agent) Runs(p *api.Process) bool {
 		files = append(files, p.Argv[0])
 		words := p.Argv[1:]
 		script := slices.IndexFunc(words, func(w string) bool { return !strings.HasPrefix(w, "-") })
-		if script >= 0 && slices.ContainsFunc(files, func(f string) bool { return slices.Contains(interpreters, filepath.Base(f)) }) {
+		if script >= 0 && slices.ContainsFunc(files,
+			func(f string) bool { return slices.Contains(interpreters, filepath.Base(f)) }) {
 			files = append(files, words[script])
 		}
 	}

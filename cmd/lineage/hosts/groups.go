@@ -158,7 +158,8 @@ func (g *Group) check(file string) error {
 
 // Link is how the servers of a group are reached, by that name if the group has none.
 func (g *Group) Link(name string) (*service.LinkOptions, error) {
-	o := &service.LinkOptions{Servers: g.Servers, Nkey: g.Nkey, Creds: g.Creds, CA: g.CA, Name: cmp.Or(g.Name, name)}
+	o := &service.LinkOptions{Servers: g.Servers, Nkey: g.Nkey, Creds: g.Creds,
+		CA: g.CA, Name: cmp.Or(g.Name, name)}
 	if err := o.Check(); err != nil {
 		return nil, cli.Usage("hosts.yaml: %s", strings.ReplaceAll(err.Error(), "--", ""))
 	}

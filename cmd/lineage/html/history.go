@@ -40,7 +40,8 @@ func Save(ctx context.Context, c api.Client, s *api.Session, name string) error 
 func History(ctx context.Context, c api.Client, s *api.Session) (*Page, error) {
 	redact, err := service.Redactor(ctx, c)
 	p := New(s, redact)
-	if refused := (*api.Error)(nil); err != nil && (!errors.As(err, &refused) || refused.Code != api.CodeDenied) {
+	if refused := (*api.Error)(nil); err != nil && (!errors.As(err,
+		&refused) || refused.Code != api.CodeDenied) {
 		return p, err
 	}
 	q := api.EventsQuery{Session: s.ID, Since: time.Unix(1, 0), Until: time.Now()}

@@ -66,7 +66,8 @@ func (f *OutFile) open(dir string) (err error) {
 // openSpecial opens a FIFO or a device as it is now. Without O_NONBLOCK a FIFO without
 // a reader would block us here.
 func (f *OutFile) openSpecial() error {
-	fd, err := unix.Openat(f.dir, f.base, unix.O_WRONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	fd, err := unix.Openat(f.dir, f.base,
+		unix.O_WRONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENXIO) {
 		return errors.New("nothing reads from it")
 	}
@@ -132,7 +133,8 @@ func (f *OutFile) Write(write func(io.Writer) error) error {
 	}
 	var out *os.File
 	err := as(f.who, func() error {
-		fd, err := unix.Openat(f.dir, f.tmp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o666)
+		fd, err := unix.Openat(f.dir, f.tmp,
+			unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o666)
 		out = os.NewFile(uintptr(fd), f.base)
 		return err
 	})

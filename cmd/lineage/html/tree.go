@@ -142,7 +142,8 @@ func (t *tree) row(like []*process, depth int) row {
 		r.Head, r.Fold = fmt.Sprintf("×%d", n), true
 		r.Anchor, r.Equal = 0, make([]equal, n)
 		for i, e := range like {
-			r.Equal[i] = equal{t.anchors[e], fmt.Sprintf("%d  %s  %s", e.PID, t.scale.after(e.start()), t.lasted(e))}
+			r.Equal[i] = equal{t.anchors[e],
+				fmt.Sprintf("%d  %s  %s", e.PID, t.scale.after(e.start()), t.lasted(e))}
 		}
 		return r
 	}

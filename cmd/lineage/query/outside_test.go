@@ -42,7 +42,8 @@ func (f fixture) add(pid, ppid int, cgroup, cwd, stdin string) {
 	f.t.Helper()
 	dir := filepath.Join(f.root, fmt.Sprint(pid))
 	for name, text := range map[string]string{
-		"stat":    fmt.Sprintf("%d (a) b) S %d %d %d 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 77 0 0 0 1 1 1 0 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0 0 0 0 0 0 0 0 0", pid, ppid, pid, pid),
+		"stat": fmt.Sprintf("%d (a) b) S %d %d %d 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 77 0 0 0 1 1 1 0 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0 0 0 0 0 0 0 0 0",
+			pid, ppid, pid, pid),
 		"cmdline": "a\x00-x\x00", "cgroup": "0::" + cgroup + "\n", "statm": "100 10 0 0 0 0 0\n",
 		"status": "Name:\ta\nUid:\t5\t6\t5\t5\n",
 	} {

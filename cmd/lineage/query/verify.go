@@ -81,7 +81,8 @@ const pruned = 8 << 20
 // VerificationText shows what a check found.
 func VerificationText(v *api.Verification) *text.Listing {
 	return &text.Listing{Doc: v, Items: []any{v}, Text: func(p *text.Page) {
-		log := fmt.Sprintf("audit log: %s in %s", display.Count(v.Records, "record"), display.Count(v.Files, "file"))
+		log := fmt.Sprintf("audit log: %s in %s", display.Count(v.Records, "record"),
+			display.Count(v.Files, "file"))
 		if v.First != nil && v.Last != nil {
 			log += fmt.Sprintf(", %s to %s", v.First.In(p.Now.Location()).Format(time.DateTime),
 				v.Last.In(p.Now.Location()).Format(time.DateTime))

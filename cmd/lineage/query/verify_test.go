@@ -72,7 +72,8 @@ func checked(w *daemontest.Daemon) string {
 	defer c.Close()
 	ended, err := c.History(w.Context(), api.HistoryQuery{Limit: api.MaxPage})
 	require.NoError(w, err)
-	v, err := query.Verify(w.Context(), c, ended, func() ([]access.AuditFile, func(), error) { return access.OpenAuditFiles(w.Instance.Audit) }, access.ChainHead{}, time.Now().Add(time.Minute))
+	v, err := query.Verify(w.Context(), c, ended, func() ([]access.AuditFile, func(), error) { return access.OpenAuditFiles(w.Instance.Audit) },
+		access.ChainHead{}, time.Now().Add(time.Minute))
 	require.NoError(w, err)
 	return strings.Join(append(v.Findings, v.Degraded...), "\n")
 }
@@ -83,7 +84,8 @@ func edit(t *testing.T, path, how string) {
 	require.NoError(t, err)
 	defer db.Close()
 	for _, q := range strings.Split(how, ";;") {
-		_, err = db.Exec(strings.NewReplacer("SET $.", "SET report = json_set(CAST(report AS TEXT), '$.", "DOC $.", "SET doc = json_set(CAST(doc AS TEXT), '$.").Replace(q))
+		_, err = db.Exec(strings.NewReplacer("SET $.", "SET report = json_set(CAST(report AS TEXT), '$.",
+			"DOC $.", "SET doc = json_set(CAST(doc AS TEXT), '$.").Replace(q))
 		require.NoError(t, err)
 	}
 	if strings.Contains(how, "sum = 1") {

@@ -44,7 +44,8 @@ func (w Why) Of(arg string) (Asker, error) {
 	return w.path(arg)
 }
 
-func holders(what string, ancestors func(pid int) []api.Process, ask func(context.Context, api.Client) (*api.Holders, error)) Asker {
+func holders(what string, ancestors func(pid int) []api.Process,
+	ask func(context.Context, api.Client) (*api.Holders, error)) Asker {
 	return func(ctx context.Context, c api.Client) (*text.Listing, error) {
 		h, err := ask(ctx, c)
 		if err != nil {

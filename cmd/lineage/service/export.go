@@ -38,9 +38,11 @@ func (o *ExportOptions) Flags(f *pflag.FlagSet) {
 	f.StringVar(&o.OCSF, "ocsf", "", "append OCSF records to this `FILE`, one JSON object per line; - is stdout")
 	f.StringVar(&o.NATS, "nats", "", "store receipts, as this host, at the servers of this `@GROUP` of hosts.yaml")
 	f.StringVar(&o.CA, "ca", "", "`FILE` with the certificates that --otlp trusts, in place of the system's")
-	f.StringVar(&o.HeaderFile, "header-file", "", "`FILE` with headers for --otlp, one \"Name: value\" per line")
+	f.StringVar(&o.HeaderFile, "header-file", "",
+		"`FILE` with headers for --otlp, one \"Name: value\" per line")
 	f.StringVar(&o.State, "state", "", "`DIR` for the cursors (default $STATE_DIRECTORY); none: after a restart, the events in between are not sent")
-	f.StringVar(&o.Metrics, "metrics", "", "serve the daemon's metrics on this TCP `ADDRESS`, as 127.0.0.1:9750")
+	f.StringVar(&o.Metrics, "metrics", "",
+		"serve the daemon's metrics on this TCP `ADDRESS`, as 127.0.0.1:9750")
 }
 
 // Check says what is wrong with the flags, without reading a file.

@@ -51,7 +51,8 @@ func Run(command string, start func(context.Context, []string, zerolog.Logger) e
 }
 
 // Parse reads the flags that add adds, which check looks at, and the daemon's socket.
-func Parse(command string, args []string, add func(*pflag.FlagSet), check func() error) (socket string, err error) {
+func Parse(command string, args []string, add func(*pflag.FlagSet),
+	check func() error) (socket string, err error) {
 	flags := pflag.NewFlagSet(command, pflag.ContinueOnError)
 	add(flags)
 	flags.SetOutput(os.Stdout)

@@ -54,7 +54,8 @@ func TestLeaks(t *testing.T) {
 		{"kept", leaking(root, kept), "exit 0", 0, ""},
 		{"nothing", leaking(root), "exit 0", 0, ""},
 		{"gone in time", leaking(root, gone), "exit 0", 0, ""},
-		{"what was asked of a shared server", shared, "exit 0", exitFailed, "lineage: session k3x9q2: delegated, unattributed: 8 codex asked codex: its shared server is not in this session; use --no-daemon\n"},
+		{"what was asked of a shared server", shared, "exit 0", exitFailed,
+			"lineage: session k3x9q2: delegated, unattributed: 8 codex asked codex: its shared server is not in this session; use --no-daemon\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.script.Log = filepath.Join(t.TempDir(), "log")

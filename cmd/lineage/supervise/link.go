@@ -115,7 +115,8 @@ func (r *runner) create(ctx context.Context, link *link, signals <-chan os.Signa
 	wait := createTimeout
 	if r.Exclusive == api.ExclusiveWait || r.Exclusive == api.ExclusiveReplace {
 		wait = math.MaxInt64
-		defer time.AfterFunc(time.Second, func() { r.say("run: waiting for the session name %s", r.Name) }).Stop()
+		defer time.AfterFunc(time.Second,
+			func() { r.say("run: waiting for the session name %s", r.Name) }).Stop()
 	}
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()

@@ -201,7 +201,8 @@ func (f *fake) create(ctx context.Context, req api.NewSession) (*api.Session, er
 	if req.Exclusive == api.ExclusiveReplace {
 		replaced = []string{"0ldone"}
 	}
-	return &api.Session{ID: "k3x9q2", Name: req.Name, Root: &api.Process{Ref: api.Ref{PID: rootPID}}, State: "active", Token: "lngtest-token", GraceSeconds: f.GraceSecs, Replaced: replaced}, nil
+	return &api.Session{ID: "k3x9q2", Name: req.Name, Root: &api.Process{Ref: api.Ref{PID: rootPID}}, State: "active",
+		Token: "lngtest-token", GraceSeconds: f.GraceSecs, Replaced: replaced}, nil
 }
 
 func (f *fake) end(s string, req api.EndRequest) (*api.Report, error) {

@@ -149,7 +149,8 @@ func TestSudo(t *testing.T) {
 		uid   string // of the user who called sudo
 		name  string
 		want  string
-	}{{"", false, "1001", "ann", line}, {"root", false, "1001", "ann", ""}, {"", true, "1001", "ann", ""}, {"", false, "0", "root", ""}, {"", false, "1001", "root", ""}} {
+	}{{"", false, "1001", "ann", line}, {"root", false, "1001", "ann", ""}, {"", true, "1001", "ann", ""},
+		{"", false, "0", "root", ""}, {"", false, "1001", "root", ""}} {
 		s := script{}
 		s.Options.User, s.Options.Quiet = c.user, c.quiet
 		cmd := runCmd(t, s, "true")

@@ -19,7 +19,8 @@ func TestNote(t *testing.T) {
 	p := NewPage(&out, time.Time{})
 	p.note(unknown)
 	require.NoError(t, p.Flush())
-	if got, want := strings.Join(strings.Fields(out.String()), " "), "note: locks: more than 4096; 57 processes could not be read, such as PID 3901, 3902, 3903"; got != want {
+	if got, want := strings.Join(strings.Fields(out.String()),
+		" "), "note: locks: more than 4096; 57 processes could not be read, such as PID 3901, 3902, 3903"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -40,7 +40,8 @@ func writeReport(p *Page, receipt Receipt) {
 	r := receipt.Report
 	words := display.Receipted(r, p.names(shownRows))
 	if receipt.Before != nil {
-		words.Verdict = strings.Replace(words.Verdict, "ended", "already ended "+p.since(receipt.Before)+" ago", 1)
+		words.Verdict = strings.Replace(words.Verdict, "ended",
+			"already ended "+p.since(receipt.Before)+" ago", 1)
 	}
 	p.Wrap(0, p.paint(bold, fmt.Sprintf("%s: %v", display.Text(strings.TrimSpace(r.Session+" "+r.Name)), &words)))
 	p.list(words.Rows, words.Notes)

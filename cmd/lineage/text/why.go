@@ -186,7 +186,8 @@ func writeOutside(p *Page, why *WhyDocument) {
 	t.write(p)
 	p.Line("These are its present parents, as in ps. The process that started it may have exited.")
 	if len(why.Owns) == 0 && !p.Wide {
-		p.Line("To make a session of it and of what it started: lineage adopt %d, or a parent's PID", why.Process.PID)
+		p.Line("To make a session of it and of what it started: lineage adopt %d, or a parent's PID",
+			why.Process.PID)
 	}
 }
 

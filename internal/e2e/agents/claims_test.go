@@ -48,7 +48,8 @@ func TestClaims(t *testing.T) {
 		agent *agent
 		spans bool
 	}{
-		{"claude-code", claude, false}, {"claude-code with tracing", traced(), true}, {"codex", codex, false}, {"gemini-cli", gemini, false}, {"opencode", opencode, false},
+		{"claude-code", claude, false}, {"claude-code with tracing", traced(), true}, {"codex", codex,
+			false}, {"gemini-cli", gemini, false}, {"opencode", opencode, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.agent.path(t) // skips

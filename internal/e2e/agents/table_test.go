@@ -41,7 +41,8 @@ func writeTable() error {
 			green++
 			left = "0"
 		}
-		table.Row(fmt.Sprint(r.row.number), r.row.thread, r.row.agent.name, r.row.does, fmt.Sprint(r.red), left, fmt.Sprint(r.named), r.end.Round(time.Millisecond).String())
+		table.Row(fmt.Sprint(r.row.number), r.row.thread, r.row.agent.name, r.row.does, fmt.Sprint(r.red), left,
+			fmt.Sprint(r.named), r.end.Round(time.Millisecond).String())
 	}
 	var u unix.Utsname
 	if err := unix.Uname(&u); err != nil {

@@ -92,7 +92,8 @@ func TestMissing(t *testing.T) {
 	plain := filepath.Join(i.Dir, "plain")
 	require.NoError(
 		t,
-		errors.Join(os.WriteFile(plain, []byte("#!/bin/sh\nexit 7\n"), 0o644), os.Mkdir(good, 0o755), os.WriteFile(filepath.Join(good, "plain"), []byte("#!/bin/sh\nexit 7\n"), 0o755)),
+		errors.Join(os.WriteFile(plain, []byte("#!/bin/sh\nexit 7\n"), 0o644), os.Mkdir(good, 0o755),
+			os.WriteFile(filepath.Join(good, "plain"), []byte("#!/bin/sh\nexit 7\n"), 0o755)),
 	)
 	for name, command := range map[string][]string{"python": {"python3", "-c", missingPython}, "node": {"node", "--input-type=module", "-e", missingNode}} {
 		t.Run(name, func(t *testing.T) {

@@ -101,7 +101,8 @@ func (s suite) bothSides() suite {
 }
 
 // everything is what a kernel must pass in its usual configuration.
-var everything = []suite{verifier, basics, tracer, enforcer, daemon, cgroups, holdings, selfcheck, e2e, escapes, limited, containers}
+var everything = []suite{verifier, basics, tracer, enforcer, daemon, cgroups, holdings,
+	selfcheck, e2e, escapes, limited, containers}
 
 const (
 	withoutBPF      = "lsm=landlock,lockdown,yama,integrity,apparmor"
@@ -123,8 +124,9 @@ var cells = []cell{
 	{name: "6.18", series: "6.18", suites: everything,
 		why: "a long-term kernel with everything, its tracepoints not preemptible"},
 	{name: "7", series: "7",
-		suites: []suite{verifier, basics, tracer.bothSides(), enforcer, daemon, cgroups, holdings, selfcheck, e2e, escapes, limited, containers},
-		why:    "the newest of Debian's backports; tracepoints are preemptible"},
+		suites: []suite{verifier, basics, tracer.bothSides(), enforcer, daemon, cgroups, holdings,
+			selfcheck, e2e, escapes, limited, containers},
+		why: "the newest of Debian's backports; tracepoints are preemptible"},
 	{name: "6.18-rt", series: "6.18-rt", suites: []suite{verifier, basics, tracer, e2e}, cpus: 2,
 		why: "PREEMPT_RT, which takes no signal in the exit hook: the only level 3 that Debian has"},
 	{name: "6.18-arm64", series: "6.18-arm64", arch: "arm64", suites: []suite{verifier, basics}, cpus: 2,
@@ -157,10 +159,12 @@ var (
 	cgroupRows = escapes.named("cgroup rows").tests("TestEscapes").with("LNGTEST_ROWS=1,5,25,26,28,29,36")
 	races      = escapes.named("races").tests("TestEscapes").with("LNGTEST_ROWS=11,14,20,21,22,38", "LNGTEST_ROUNDS=3")
 	storms     = tracer.named("storms").tests("TestCountsDoNotDrift").with("LNGTEST_ROUNDS=60")
-	mixed      = tracer.named("mixed").tests("TestEverythingAtOnce", "TestTakeOverInStorm", "TestAdoptWhileForking").with("LNGTEST_ROUNDS=10")
-	refusers   = tracer.named("refusers").tests("TestRefuser", "TestForkOfTheCondemned", "TestSelfProtect.*",
+	mixed      = tracer.named("mixed").tests("TestEverythingAtOnce", "TestTakeOverInStorm",
+		"TestAdoptWhileForking").with("LNGTEST_ROUNDS=10")
+	refusers = tracer.named("refusers").tests("TestRefuser", "TestForkOfTheCondemned", "TestSelfProtect.*",
 		"TestGuard.*", "TestCrossing.*", "TestPdeathsig", "TestReparent", "TestDeathToldTwice")
 	// Each call of a helper fails in turn; in tracer one of each place does.
-	faults = suite{dir: "tracer", part: "faults", only: "^TestFaults$", except: "/^baseline$", timeout: 2 * time.Hour, env: []string{"LNGTEST_FAULTS=all"}}
-	many   = tracer.named("many members").tests("TestManyMembers").with("LNGTEST_MEMBERS=20000", "LNGTEST_SLOW=30")
+	faults = suite{dir: "tracer", part: "faults", only: "^TestFaults$", except: "/^baseline$",
+		timeout: 2 * time.Hour, env: []string{"LNGTEST_FAULTS=all"}}
+	many = tracer.named("many members").tests("TestManyMembers").with("LNGTEST_MEMBERS=20000", "LNGTEST_SLOW=30")
 )

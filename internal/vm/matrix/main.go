@@ -119,7 +119,8 @@ func runAll(chosen []*cell, jobs int, o options) error {
 }
 
 func report(r *result, took, cpu time.Duration) {
-	fmt.Printf("%s: Linux %s, level %d, %v, %v of a CPU\n", r.Cell, r.Release, r.Level, took.Round(time.Second), cpu.Round(time.Second))
+	fmt.Printf("%s: Linux %s, level %d, %v, %v of a CPU\n", r.Cell, r.Release, r.Level,
+		took.Round(time.Second), cpu.Round(time.Second))
 	for _, s := range r.Suites {
 		fmt.Printf("  %-22s %3d passed %3d failed %3d skipped, %d s\n", s.Name, s.Passed, s.Failed, len(s.Skips), s.Seconds)
 	}

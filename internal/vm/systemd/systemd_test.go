@@ -114,7 +114,8 @@ func starts(t *testing.T, dir, script string) {
 	}
 	require.NoError(t, err)
 	run := "[Service]\nExecStart=\nExecStart=/bin/bash /src/testdata/vm/systemd/guest/" + script + "\n"
-	err = errors.Join(os.MkdirAll(filepath.Join(units, "lngtest.service.d"), 0o755), os.WriteFile(filepath.Join(units, "lngtest.service.d/script.conf"), []byte(run), 0o644))
+	err = errors.Join(os.MkdirAll(filepath.Join(units, "lngtest.service.d"), 0o755),
+		os.WriteFile(filepath.Join(units, "lngtest.service.d/script.conf"), []byte(run), 0o644))
 	require.NoError(t, err)
 }
 

@@ -66,9 +66,7 @@ ARCHS := amd64 arm64
 HERE  := $(shell PATH='$(PATH)' go env GOARCH)
 EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null || date +%s))
 
-.PHONY: help all build man completion install uninstall deb rpm dist release image test-packages test-fleet bin/NOTICES $(ARCHS:%=bin/%/lineage) programs generate deps deps-lint deps-generate test test-unit test-race test-reverse cover test-brokers test-image \
-	test-install test-alerts test-systemd test-e2e test-export test-link crowd test-library coreutils test-agents test-recipes test-pictures test-e2e-long test-escapes vm test-kernels test-faults liveness leftovers escapes escapes-long corecheck compare compare-cost compare-systemd \
-	test-arm64 vm-arm64 lint docs docs-check demo site pictures fuzz fuzz-requests bench pairs idle fresh nightly bugs model simulate slices size size-update size-check clean fmt
+.PHONY: deb rpm bin/NOTICES $(ARCHS:%=bin/%/lineage) $(shell sed -n 's/^\([a-z0-9-]*\):.*/\1/p' Makefile)
 
 ## help: list the targets
 help:
@@ -222,7 +220,7 @@ simulate: SEEDS ?= 100000
 simulate:
 	LNGTEST_SEEDS=$(SEEDS) LNGTEST_MUTANTS=1 go test -count 1 -timeout 4h -v -run 'TestSimulation|TestMutants' ./daemon/simulation
 
-## nightly: what tests what changes seldom: race detector, packages, brokers, agents, kernels, … (hours, root); STAGES="race agents"; writes docs/results/nightly.md
+## nightly: what tests what changes seldom (hours, root); STAGES="race agents"; writes docs/results/nightly.md
 nightly:
 	.ci/run nightly $(STAGES)
 
@@ -279,7 +277,7 @@ test-export: build programs
 	testdata/fetch-chdb.sh $(LNGTEST_TELEMETRY)
 	$(PRIVATE) $(GOTEST) -timeout 4h ./internal/e2e/export
 
-## test-link: packaging/nats in a NATS server, and lineage link with one, which it builds (3 min the first time): killed, cut off, flooded (1 min, root); OUTAGE=10m: how long at most; MESSAGES=100000 of a hostile bus (3 min)
+## test-link: packaging/nats in a NATS server, which it builds, and lineage link: killed, cut off, flooded (1 min, root); OUTAGE=10m; MESSAGES=100000 of a hostile bus (3 min)
 test-link: export LNGTEST_OUTAGE = $(OUTAGE)
 test-link: export LNGTEST_MESSAGES = $(MESSAGES)
 test-link: build programs bin/testdata/nats-server

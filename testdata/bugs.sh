@@ -70,7 +70,10 @@ fi
 {
 	printf '# Bugs\n\nWritten by make bugs from testdata/bugs.tsv, %s, Linux %s.\n\n' "$(date -u +%F)" "$(uname -r)"
 	# shellcheck disable=SC2016
-	printf '`testdata/bugs.sh TEST` reproduces one. *On the commit before*: how the test of the fix ends there. Where that does not compile, the fix changed what its test calls; where it does not load, this kernel refuses a program of then; where it passes, the bug was one of chance. *The model breaks*: without what the fix brought. *By*: the commit that wrote most of the lines that the fix took away.\n\n'
+	printf '%s %s %s %s\n\n' '`testdata/bugs.sh TEST` reproduces one.' \
+		'*On the commit before*: how the test of the fix ends there. Where that does not compile, the fix changed what its test calls; where it does not load, this kernel refuses a program of then; where it passes, the bug was one of chance.' \
+		'*The model breaks*: without what the fix brought.' \
+		'*By*: the commit that wrote most of the lines that the fix took away.'
 	printf '| claim | what was wrong | by | mended by | found by | test | on the commit before |\n| --- | --- | --- | --- | --- | --- | --- |\n'
 	rows
 } >bin/bugs.md

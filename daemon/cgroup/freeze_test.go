@@ -47,7 +47,7 @@ func TestFreeze(t *testing.T) {
 	frozen(0)
 	h.watch(s, group)
 	require.NoError(t, m.Move(group, int(stranger.PID)))
-	require.Contains(t, fmt.Sprint(h.groups.Freeze(s.ID(), true)), fmt.Sprintf("pid %d is no member", stranger.PID))
+	require.Contains(t, fmt.Sprint(h.groups.Freeze(s.ID(), true)), fmt.Sprintf("pid %d is not a member", stranger.PID))
 	frozen(0)
 	require.NoError(t, os.WriteFile(mount+"/cgroup.procs", fmt.Append(nil, stranger.PID), 0))
 	require.NoError(t, h.groups.Freeze(s.ID(), true))

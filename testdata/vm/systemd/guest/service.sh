@@ -292,7 +292,7 @@ limits() { # of sessions, in slices of systemd
 	lineage end --yes hog
 	until_ no_slice
 	systemctl revert user-1000.slice
-	# The daemon dies: its next one has the same cgroup, a member that leaves it, and the pause, and removes it.
+	# The daemon dies: its next one has the same cgroup, a member outside, and the pause.
 	systemd-run --quiet --unit=lngtest-kept --service-type=exec lineage run --name kept --memory 200MiB --max-tasks 50 -- \
 		bash -c 'systemd-run --quiet --scope --unit=lngtest-away sleep 3012 & exec sleep 3011'
 	until_ the_sleep 3012

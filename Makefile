@@ -427,12 +427,12 @@ test-faults: export LNGTEST_FAULTS = all
 test-faults: build programs
 	$(PRIVATE) $(GOTEST) -timeout 2h -run TestFaults ./tracer
 
-## liveness: what must happen in the end, by Spin, which it installs: docs/model (2 min)
+## liveness: what must happen in the end, by Spin: docs/model (2 min)
 liveness:
 	@$(call install,$(MODEL_PACKAGES))
 	testdata/liveness.sh
 
-## leftovers: fail if the tests left a process, a pin, a mount, a cgroup or a socket
+## leftovers: fail if the tests left a process, a mount, a cgroup or a file
 leftovers:
 	@testdata/leftovers.sh
 
@@ -530,7 +530,7 @@ size:
 size-update:
 	go test ./internal/arch -count=1 -run '^TestSize$$' -args -update
 
-## size-check: compare the sums of testdata/size.tsv with those of main, or of the last tag
+## size-check: compare the sums of testdata/size.tsv with those of main
 size-check:
 	testdata/size-check.sh
 

@@ -223,7 +223,8 @@ func (s *Selection) Spares(x *Session, all []Session, uid int) string {
 	case x.Kept:
 		return fmt.Sprintf("it is kept; \"lineage end %s\" ends it", x.ID)
 	case kept != nil:
-		return fmt.Sprintf("it contains session %s, which is kept; \"lineage end %s\" ends both", kept.ID, x.ID)
+		return fmt.Sprintf("it contains session %s, which is kept; \"lineage end %s\" ends both",
+			kept.ID, x.ID)
 	}
 	return ""
 }

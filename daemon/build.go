@@ -51,8 +51,7 @@ func (h Host) build(p parts, o Options) *Service {
 	containers := lookup.NewContainerFinder(h.Proc, log)
 	ground := registry.Ground{Registry: reg, Kernel: k, Proc: h.Proc, Clock: h.Clock, Log: log}
 	groups := cgroup.NewGroups(cgroup.Options{Ground: ground, Choose: h.Cgroups})
-	ruled := rules.Options{Ground: ground, Rules: r, Enforcer: e, Containers: containers,
-		Audit: p.audit.Add, Limit: groups.Gather}
+	ruled := rules.Options{Ground: ground, Rules: r, Enforcer: e, Containers: containers, Audit: p.audit.Add, Limit: groups.Gather}
 	steward := rules.New(ruled)
 	s.Attribution = attribution.New(attribution.Options{
 		Options: ruled, Steward: steward, Sockets: h.Sockets, Files: files, Self: p.self,
@@ -65,8 +64,7 @@ func (h Host) build(p parts, o Options) *Service {
 		Ground: ground, Command: o.Canary, Every: r.Started().Daemon.SelfCheck.Std(), Self: p.self,
 	})
 	s.Ring = history.NewRing(h.Clock.Boottime()/1000, history.RingSize)
-	s.Recorder = history.NewRecorder(history.Options{Ground: ground, Ring: s.Ring,
-		Journal: p.journal, Boot: p.bootID, Redact: r.Redact})
+	s.Recorder = history.NewRecorder(history.Options{Ground: ground, Ring: s.Ring, Journal: p.journal, Boot: p.bootID, Redact: r.Redact})
 	archive := history.NewArchive(s.Recorder, s.Access)
 	find := lookup.New(lookup.Options{Ground: ground, Access: s.Access, Containers: containers})
 	lines := stream.Lines{
@@ -90,8 +88,7 @@ func (h Host) build(p parts, o Options) *Service {
 	})
 	keeper := &rules.Keeper{Ground: ground, Find: find, Access: s.Access, Rules: r, Steward: steward}
 	orders := signed.New(signed.Options{
-		Ground: ground, Memory: p.commands, HostKeys: filepath.Join(files,
-			"etc/ssh"), Policy: r.Policy, BootID: p.bootID,
+		Ground: ground, Memory: p.commands, HostKeys: filepath.Join(files, "etc/ssh"), Policy: r.Policy, BootID: p.bootID,
 		Find: find, Archive: archive, Access: s.Access, Acts: does, Stopping: s.stopping,
 	})
 	feed := stream.NewFeed(stream.FeedOptions{Lines: lines, Status: s.status.Watched})
@@ -120,10 +117,7 @@ func (h Host) build(p parts, o Options) *Service {
 		func(ctx context.Context) { e.Run(ctx, reg.Judged) }, reg.Look, held.Run,
 		func(ctx context.Context) { reloadOn(ctx, h.Hup, steward, h.Manager) },
 		func(ctx context.Context) { guard(ctx, k, h.Proc, p.self.PID, steward.FindRunning, p.log) },
-		func(ctx context.Context) {
-			steward.JudgeAgents(ctx,
-				s.Attribution.Find)
-		}, steward.KeepByRule, func(context.Context) { steward.Apply() },
+		func(ctx context.Context) { steward.JudgeAgents(ctx, s.Attribution.Find) }, steward.KeepByRule, func(context.Context) { steward.Apply() },
 		s.Attribution.Run, feed.Run, claims.Run, groups.Run,
 	}
 	steward.CarryOut(r.Policy())

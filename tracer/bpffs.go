@@ -18,8 +18,7 @@ func MountBPFFS(dir string) (mounted bool, err error) {
 	if err := checkBPFFS(filepath.Join(dir, "pins")); !errors.Is(err, ErrNoBPFFS) {
 		return false, nil
 	}
-	if err := unix.Mount("bpf", dir, "bpf", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC,
-		"mode=0700"); err != nil {
+	if err := unix.Mount("bpf", dir, "bpf", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=0700"); err != nil {
 		return false, fmt.Errorf("mount a bpffs at %s: %w", dir, err)
 	}
 	return true, nil

@@ -20,9 +20,8 @@ var (
 	}
 	ErrNoBTF = &UnsupportedError{What: "the kernel has no BTF (/sys/kernel/btf/vmlinux)",
 		Do: "use a kernel with CONFIG_DEBUG_INFO_BTF=y"}
-	ErrKernelTooOld = &UnsupportedError{What: "the kernel is too old",
-		Do: "use Linux " + MinKernel + " or later"}
-	ErrLockdown = &UnsupportedError{What: "the kernel is locked down to confidentiality",
+	ErrKernelTooOld = &UnsupportedError{What: "the kernel is too old", Do: "use Linux " + MinKernel + " or later"}
+	ErrLockdown     = &UnsupportedError{What: "the kernel is locked down to confidentiality",
 		Do: "boot without lockdown=confidentiality"}
 	ErrRefused = &UnsupportedError{
 		What: "the kernel refuses a program that tracing needs",

@@ -180,8 +180,7 @@ func (k *kernel) lacksMember(spec *ebpf.CollectionSpec) string {
 			if m == nil || strings.Contains(m[2], "___") || spec.Types.TypeByName(m[2], &in) != nil {
 				continue
 			}
-			to, err := btf.CORERelocate([]*btf.CORERelocation{r}, []*btf.Spec{k.spec},
-				p.ByteOrder, spec.Types.TypeID)
+			to, err := btf.CORERelocate([]*btf.CORERelocation{r}, []*btf.Spec{k.spec}, p.ByteOrder, spec.Types.TypeID)
 			if i, _ := strconv.Atoi(m[3]); m[1] == "field_exists" ||
 				err == nil && to[0].String() == "byte_off=poison" {
 				lacks[m[1]]["this kernel's "+m[2]+" has no "+in.Members[i].Name] = true

@@ -109,8 +109,7 @@ func (k *kernel) findRefuser() (Refuser, error) {
 
 // tryLSM returns why an LSM program does nothing on this kernel, nil if it acts.
 func (k *kernel) tryLSM() error {
-	return k.tryRefusal(&ebpf.ProgramSpec{Type: ebpf.LSM,
-		AttachType: ebpf.AttachLSMMac, AttachTo: "task_alloc"})
+	return k.tryRefusal(&ebpf.ProgramSpec{Type: ebpf.LSM, AttachType: ebpf.AttachLSMMac, AttachTo: "task_alloc"})
 }
 
 func lsmReason(err error) string {

@@ -153,7 +153,8 @@ func (w *rows) process(l *ink.Line, r *picture.Row) {
 	call.long, call.text = w.Call(p)
 	notes := []note{about, call}
 	if r.Folded() {
-		notes = slices.Insert(notes, 0, note{Paint: w.Dim, text: strings.TrimSpace(w.hidden(r)), leaves: half})
+		notes = slices.Insert(notes, 0,
+			note{Paint: w.Dim, text: strings.TrimSpace(w.hidden(r)), leaves: half})
 	}
 	command := w.Command(p)
 	left, figures := w.figures(l, r)

@@ -47,7 +47,8 @@ func (a *app) endCommand() *cobra.Command {
 	var signs ending.SigningFlags
 	signs.Add(cmd.Flags())
 	var from string
-	cmd.Flags().StringVar(&from, "from", "", "send the signed command in this `FILE`, which --save has written")
+	cmd.Flags().StringVar(&from, "from", "",
+		"send the signed command in this `FILE`, which --save has written")
 	format := formatFlag(cmd)
 	remote := a.hostFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

@@ -170,7 +170,10 @@ breaker.ends_per_minute allows. Ends that are due then begin at once: look at
 	format := formatFlag(cmd)
 	closed := func(doc *api.Policy) *text.Listing {
 		l := text.Policy(doc)
-		l.Text = func(p *text.Page) { p.Line("the circuit breaker is closed, mode %s", display.Text(doc.Mode)) }
+		l.Text = func(p *text.Page) {
+			p.Line("the circuit breaker is closed, mode %s",
+				display.Text(doc.Mode))
+		}
 		return l
 	}
 	cmd.RunE = asking(a, format, closed, func(ctx context.Context, c api.Client, _ []string) (*api.Policy, error) {

@@ -203,7 +203,8 @@ func fits(text string, most int) bool {
 // Mark notes that a call begins or ends, of an agent that is the caller or its ancestor. The
 // caller is a member.
 func (m *Marks) Mark(c access.Caller, agent tracer.Identity, q *api.MarkRequest) (*api.Mark, error) {
-	return registry.Change(m.Registry, func(t registry.Tx) (*api.Mark, error) { return m.mark(t, c, agent, q) })
+	return registry.Change(m.Registry,
+		func(t registry.Tx) (*api.Mark, error) { return m.mark(t, c, agent, q) })
 }
 
 // Agent finds the process that a request names, if it is the caller or has started it, with

@@ -114,7 +114,8 @@ func writer(path string, fresh bool, maxBytes int64) (*sql.DB, error) {
 		layout = []string{fmt.Sprintf("page_size(%d)", pageSize), "auto_vacuum(2)"}
 	}
 	return connect(path, 1, "immediate", append(layout, "journal_mode(WAL)", "synchronous(NORMAL)",
-		fmt.Sprintf("journal_size_limit(%d)", maxWAL), fmt.Sprintf("max_page_count(%d)", maxBytes/pageSize))...)
+		fmt.Sprintf("journal_size_limit(%d)", maxWAL), fmt.Sprintf("max_page_count(%d)",
+			maxBytes/pageSize))...)
 }
 
 // spoiled is why a file is set aside, under a name with its kind.

@@ -228,7 +228,8 @@ func (r *Recorder) batch(most uint64) (b *batch, more bool) {
 }
 
 // rowless are the events that no row of a process has.
-var rowless = []tracer.EventType{tracer.EventReaped, tracer.EventListen, tracer.EventUnlisten, tracer.EventMark}
+var rowless = []tracer.EventType{tracer.EventReaped, tracer.EventListen,
+	tracer.EventUnlisten, tracer.EventMark}
 
 // record converts an event for the file, without its secrets, and notes what it changes. Events that share
 // a command line share it in hidden, too.

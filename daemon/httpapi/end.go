@@ -109,7 +109,8 @@ func waitOf(q url.Values) (wait time.Duration, err error) {
 		return 0, nil
 	}
 	if wait, err = time.ParseDuration(text); err != nil || wait < 0 || wait > maxWait {
-		return 0, api.Errorf(api.CodeBadRequest, "invalid wait %q: must be a duration up to %v", text, maxWait)
+		return 0, api.Errorf(api.CodeBadRequest, "invalid wait %q: must be a duration up to %v",
+			text, maxWait)
 	}
 	return wait, nil
 }

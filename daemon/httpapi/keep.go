@@ -9,7 +9,8 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 )
 
-func (h *acting) postKeep(w http.ResponseWriter, _ *http.Request, c access.Caller, req *api.KeepRequest) error {
+func (h *acting) postKeep(w http.ResponseWriter, _ *http.Request,
+	c access.Caller, req *api.KeepRequest) error {
 	if req.Name != "" && !api.IsSessionWord(req.Name) {
 		return badName(req.Name)
 	}

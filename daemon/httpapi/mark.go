@@ -12,7 +12,8 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
 )
 
-func (h *acting) postMark(w http.ResponseWriter, _ *http.Request, c access.Caller, req *api.MarkRequest) error {
+func (h *acting) postMark(w http.ResponseWriter, _ *http.Request,
+	c access.Caller, req *api.MarkRequest) error {
 	if err := attribution.CheckMark(req); err != nil {
 		return err
 	}

@@ -133,7 +133,8 @@ func (r *Registry) drop(s *Session) {
 	id, parent := s.info.ID, s.info.Parent
 	delete(r.sessions, id)
 	delete(r.nested, id)
-	if n := slices.DeleteFunc(r.nested[parent], func(n tracer.SessionID) bool { return n == id }); len(n) > 0 {
+	if n := slices.DeleteFunc(r.nested[parent],
+		func(n tracer.SessionID) bool { return n == id }); len(n) > 0 {
 		r.nested[parent] = n
 	} else {
 		delete(r.nested, parent)

@@ -92,7 +92,8 @@ func (r *Registry) follow(from, to tracer.SessionID, root tracer.Identity) (tota
 }
 
 // Move moves members, and returns those that still existed and were moved.
-func (r *Registry) Move(ids []tracer.Identity, from, to tracer.SessionID) (moved []tracer.Identity, err error) {
+func (r *Registry) Move(ids []tracer.Identity, from,
+	to tracer.SessionID) (moved []tracer.Identity, err error) {
 	for _, id := range ids {
 		if err = r.o.Kernel.Move(id, from, to); err == nil {
 			moved = append(moved, id)

@@ -135,7 +135,8 @@ func (k *Keeper) former(id tracer.Identity, live bool, c access.Caller) (info tr
 	case !live:
 		return info, api.Errorf(api.CodeNotFound, "pid %d has exited", id.PID)
 	case info.ID == 0:
-		return info, api.Errorf(api.CodeNotFound, "pid %d is in no session, so lineage will not end it", id.PID)
+		return info, api.Errorf(api.CodeNotFound,
+			"pid %d is in no session, so lineage will not end it", id.PID)
 	case info.Kept:
 		return info, api.Errorf(api.CodeBadRequest, "pid %d is already kept, in session %v", id.PID, info.ID)
 	case info.Root == id:

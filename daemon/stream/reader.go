@@ -70,7 +70,8 @@ func (r *reader) run(ctx context.Context, from uint64) {
 			r.finish(ReasonUntil)
 			return
 		case <-beat:
-			r.out.Encode(api.Event{Head: api.Head{Kind: "heartbeat"}, TimeNS: api.U64(r.e.o.Clock.Boottime())})
+			r.out.Encode(api.Event{Head: api.Head{Kind: "heartbeat"},
+				TimeNS: api.U64(r.e.o.Clock.Boottime())})
 		case <-wake:
 		}
 	}

@@ -23,10 +23,12 @@ type column struct {
 // all are the columns in the order of a row, from the left.
 var all = []column{
 	{"live", "LIVE", 5, picture.ByLive, true, figure("0", func(s *api.Session) int { return s.Live })},
-	{"orphans", "ORPH", 4, picture.ByOrphans, true, figure("", func(s *api.Session) int { return s.Orphans })},
+	{"orphans", "ORPH", 4, picture.ByOrphans, true,
+		figure("", func(s *api.Session) int { return s.Orphans })},
 	{"leftovers", "LEFT", 4, picture.ByLeftovers, true,
 		figure("", func(s *api.Session) int { return s.Leftovers })},
-	{"zombies", "ZOMB", 4, picture.ByZombies, true, figure("", func(s *api.Session) int { return s.Zombies })},
+	{"zombies", "ZOMB", 4, picture.ByZombies, true,
+		figure("", func(s *api.Session) int { return s.Zombies })},
 	{"cpu", "CPU%", 5, picture.ByCPU, false,
 		func(l *Labels, r *picture.Row) string { return percent(l.Picture.CPU(r)) }},
 	{"rss", "RSS", 5, picture.ByRSS, false, rss},

@@ -198,7 +198,8 @@ func named(l *Labels) display.Names {
 
 // list writes rows about processes, and what there is to say about all of them.
 func list(l *Labels, put func(ink.Paint, string), rows []display.Row, notes []display.Note) {
-	paints := [...]ink.Paint{display.Plain: {}, display.Faint: l.Dim, display.Warn: l.Warn, display.Bad: l.Bad}
+	paints := [...]ink.Paint{display.Plain: {}, display.Faint: l.Dim,
+		display.Warn: l.Warn, display.Bad: l.Bad}
 	for i := range rows {
 		r := &rows[i]
 		put(paints[r.Tone], fmt.Sprintf("  %s %s  %s", r.PID, r.Command, r.How))

@@ -116,7 +116,8 @@ func (e *Encoder) killed(v *event, r *follow.Record) {
 	if by == nil {
 		return
 	}
-	s.Process, s.Session = &processRef{UID: follow.ProcessUID(r, by.Ref), PID: by.PID, Name: by.Comm}, by.Session
+	s.Process, s.Session = &processRef{UID: follow.ProcessUID(r, by.Ref),
+		PID: by.PID, Name: by.Comm}, by.Session
 	if by.Ref == r.Process().Ref {
 		return
 	}

@@ -68,7 +68,8 @@ func (s *Sink) sendSpans(ctx context.Context, batch []*follow.Record) error {
 	return requests(s, &s.spans, all, func(part []*trace.Span) error {
 		reply := new(coltrace.ExportTraceServiceResponse)
 		err := s.Client.post(ctx, "traces", &coltrace.ExportTraceServiceRequest{ResourceSpans: []*trace.ResourceSpans{{
-			Resource: resourceOf(s.Host), ScopeSpans: []*trace.ScopeSpans{{Scope: scopeOf(s.Host), Spans: part}},
+			Resource: resourceOf(s.Host), ScopeSpans: []*trace.ScopeSpans{{Scope: scopeOf(s.Host),
+				Spans: part}},
 		}}}, reply)
 		s.rejected(reply.GetPartialSuccess().GetRejectedSpans(), reply.GetPartialSuccess().GetErrorMessage())
 		return err

@@ -121,7 +121,8 @@ func (p *proxy) answer(w http.ResponseWriter, r *http.Request) error {
 		}
 		return p.ask(w, r, service.AskSubject(r.Host), question, answerTime)
 	}
-	return api.NewError(api.CodeMethod, "over NATS hosts are only asked, and take signed commands", "use --sign")
+	return api.NewError(api.CodeMethod, "over NATS hosts are only asked, and take signed commands",
+		"use --sign")
 }
 
 // ask sends a message to a host, and passes its answer on. The first part may take that long.

@@ -99,7 +99,8 @@ func (e *Ender) wait(ctx context.Context, targets []*target) {
 					}
 				}
 				mu.Unlock()
-				e.Console.Say("end: still ending %s; Ctrl-C again kills now", display.Count(pending, "session"))
+				e.Console.Say("end: still ending %s; Ctrl-C again kills now",
+					display.Count(pending, "session"))
 			}
 		}
 	}

@@ -26,7 +26,8 @@ type Asker func(ctx context.Context, host string, c api.Client) (*text.Listing, 
 
 // Each asks all hosts, each for at most timeout, and returns the answers in the order
 // of the hosts. A host that cannot be reached has a *Failure.
-func Each(ctx context.Context, dial Dialer, list []string, timeout time.Duration, ask Asker) []text.HostAnswer {
+func Each(ctx context.Context, dial Dialer, list []string, timeout time.Duration,
+	ask Asker) []text.HostAnswer {
 	answers := make([]text.HostAnswer, len(list))
 	turns := make(chan struct{}, AtOnce)
 	var all sync.WaitGroup

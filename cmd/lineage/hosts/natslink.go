@@ -126,7 +126,8 @@ func (l *NATSLink) Hosts() (list List, err error) {
 		list = append(list, service.HostOf(name))
 	}
 	if len(list) == 0 {
-		return nil, cli.Errorf(api.ExitNotFound, "NATS: no host is there; a host is while its link is connected")
+		return nil, cli.Errorf(api.ExitNotFound,
+			"NATS: no host is there; a host is while its link is connected")
 	}
 	return list, nil
 }

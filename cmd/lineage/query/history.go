@@ -66,7 +66,8 @@ func lastEnded(ctx context.Context, c api.Client, live *api.Session, name string
 }
 
 // History asks for pages until it has as many of the selected sessions as wanted.
-func History(ctx context.Context, c api.Client, q api.HistoryQuery, sel *api.Selection) (*api.Sessions, error) {
+func History(ctx context.Context, c api.Client, q api.HistoryQuery,
+	sel *api.Selection) (*api.Sessions, error) {
 	all := &api.Sessions{}
 	want := q.Limit
 	for {

@@ -60,7 +60,8 @@ func (o *ExportOptions) Check() error {
 	}
 	for _, s := range o.Signals {
 		if !slices.Contains(ExportSignals, s) {
-			return fmt.Errorf("invalid --signals %q: must be some of %s", s, strings.Join(ExportSignals, ", "))
+			return fmt.Errorf("invalid --signals %q: must be some of %s",
+				s, strings.Join(ExportSignals, ", "))
 		}
 	}
 	switch {

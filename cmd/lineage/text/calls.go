@@ -58,7 +58,8 @@ func callsTable(p *Page, list *api.Orphans) table {
 			ports(c.Ports), display.Runs(c, callCommand))
 	}
 	if list.MoreCalls > 0 {
-		t.row("…", "-", "-", "-", "-", "-", "-", "-", "-", "-", "-", display.Count(list.MoreCalls, "more call"))
+		t.row("…", "-", "-", "-", "-", "-", "-", "-", "-", "-", "-",
+			display.Count(list.MoreCalls, "more call"))
 	}
 	return t
 }

@@ -15,7 +15,8 @@ const scopeABI = 6
 
 // CanConfine returns why the kernel cannot keep signals within a session, nil if it can.
 func CanConfine() error {
-	abi, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
+	abi, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0,
+		0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	switch {
 	case errno == unix.ENOSYS || errno == unix.EOPNOTSUPP:
 		return errors.New("the kernel has no Landlock; it needs Linux 6.12, with landlock in lsm=")
@@ -34,7 +35,8 @@ func confine() error {
 	scope := unix.LandlockRulesetAttr{Scoped: unix.LANDLOCK_SCOPE_SIGNAL}
 	// The size is that of version 6: a kernel that does not know the rest may refuse it.
 	size := unsafe.Offsetof(scope.Scoped) + unsafe.Sizeof(scope.Scoped)
-	rules, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&scope)), size, 0)
+	rules, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET,
+		uintptr(unsafe.Pointer(&scope)), size, 0)
 	if errno != 0 {
 		return errno
 	}

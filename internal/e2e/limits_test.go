@@ -17,6 +17,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/link"
+	"github.com/cilium/ebpf/rlimit"
 	"golang.org/x/sys/unix"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -179,9 +180,9 @@ func killedAtEachStep(i *stage.Instance, mount string) {
 	}
 }
 
-// killAfter has the kernel kill a process when it has made or removed cgroups, or has opened files of them to write, n
-// times; done is how often it has.
+// killAfter has the kernel kill a process at the n-th time that it makes, removes or writes to a cgroup; done counts these.
 func killAfter(t *testing.T, pid, n int) (done func() (times int)) {
+	require.NoError(t, rlimit.RemoveMemlock())
 	count, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: 1})
 	require.NoError(t, err)
 	const path, flags = 104, 96 // in the registers of x86-64

@@ -134,7 +134,7 @@ type Runs struct {
 }
 
 // WatchRuns has the kernel count the runs of programs, until Close. Each run on the host costs 80 ns more
-// meanwhile. The program on TCP states is left out, as are those of self-protection. Needs CAP_SYS_ADMIN. Minimum
+// meanwhile. The programs on TCP states and on moves are left out, as are those of self-protection. Needs CAP_SYS_ADMIN. Minimum
 // kernel 5.10.
 func (t *Tracer) WatchRuns() (Runs, error) {
 	statistics, err := ebpf.EnableStats(uint32(unix.BPF_STATS_RUN_TIME))
@@ -149,7 +149,7 @@ func (t *Tracer) WatchRuns() (Runs, error) {
 	return Runs{Close: statistics.Close, Idle: func() (names []string, err error) {
 		now, err := t.stats(watched)
 		for name, s := range now {
-			if s.RunCount == before[name].RunCount && name != bpf.LineageProgTcpState {
+			if s.RunCount == before[name].RunCount && name != bpf.LineageProgTcpState && name != bpf.LineageProgCgroupMoved {
 				names = append(names, name)
 			}
 		}

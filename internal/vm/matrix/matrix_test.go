@@ -154,7 +154,7 @@ func TestPages(t *testing.T) {
 		{Cell: "6.1", Release: "6.1.0-56", Level: 2, Problems: []string{"bad"}},
 	}
 	for name, c := range map[string]struct{ got, want string }{
-		"cells":   {cellTable(r), `| 6.18 | 6.18.15+deb13 | a\|b | 4 | 3 | 4 | 9 | 2026-01-02 | **verifier**, **tracer**, **enforcer**, **daemon**, **holdings**, **selfcheck**, **e2e**, **escapes**, **containers** |`},
+		"cells":   {cellTable(r), `| 6.18 | 6.18.15+deb13 | a\|b | 4 | 3 | 4 | 11 | 2026-01-02 | **verifier**, **tracer**, **enforcer**, **daemon**, **cgroups**, **holdings**, **selfcheck**, **e2e**, **escapes**, **escapes with limits**, **containers** |`},
 		"missing": {missingTable(r), "| 6.18 | x: on this kernel |"},
 		"levels":  {levelTable(r), "dead or stopped | 6.18.15 |"},
 	} {

@@ -281,7 +281,7 @@ limits() { # of sessions, in slices of systemd
 	# A user with MemoryMax= on the own slice cannot use more, whatever is asked for.
 	systemctl set-property --runtime user-1000.slice MemoryMax=80M
 	systemd-run --quiet --unit=lngtest-hog --slice=user-1000.slice --uid=tester --service-type=exec \
-		lineage run --name hog --memory 64GiB -- bash -c '(x=x; while :; do x=$x$x; done); exec sleep 3010'
+		lineage run --name hog --memory 64GiB -- bash -c '(tail /dev/zero); exec sleep 3010'
 	until_ the_sleep 3010 # the runaway is dead, and its parent lives
 	at=$(slices)
 	has "$at" /user.slice/user-1000.slice/

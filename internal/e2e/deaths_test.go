@@ -146,7 +146,7 @@ func outOfMemory(i *stage.Instance, below string) {
 	require.NoError(i.T, os.WriteFile(filepath.Join(outer, "memory.limit_in_bytes"), []byte("16M"), 0))
 	d := death{command: []string{"sh", "-c",
 		`echo $$ >"$0/cgroup.procs" && exec "$1" memory`, dir, stage.Program("dies")},
-		want: `lngtest-dies \(\d+\) was killed by the OOM killer`}
+		want: `lngtest-dies \(\d+\) was killed by the OOM killer, it had \d+MiB`}
 	d.die(i)
 }
 

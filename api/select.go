@@ -118,7 +118,7 @@ func isPattern(word string) bool { return strings.ContainsAny(word, `*?[\`) }
 // ParsePort reads :PORT, :PORT/tcp or :PORT/udp. PORT may be a name of services(5), such as http.
 func ParsePort(word string) (proto string, port int, err error) {
 	number, proto, slash := strings.Cut(strings.TrimPrefix(word, ":"), "/")
-	n, err := net.LookupPort("tcp", number)
+	n, err := net.LookupPort(cmp.Or(proto, "tcp"), number)
 	if err != nil || n == 0 || slash && proto != "tcp" && proto != "udp" {
 		return "", 0, NewError(CodeBadRequest,
 			fmt.Sprintf("invalid :PORT %q: must be :PORT, :PORT/tcp or :PORT/udp, PORT 1 to 65535 or a service",

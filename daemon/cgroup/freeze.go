@@ -11,17 +11,18 @@ import (
 )
 
 // Freeze stops what is in the cgroup of a session, or lets it run again: until then SIGCONT runs none of it. Nothing is
-// frozen while a process is there that is no member, or if the session has no cgroup.
+// frozen while a process is in it that is not a member, or if the session has no cgroup.
 func (g *Groups) Freeze(id tracer.SessionID, frozen bool) error {
 	path := ""
 	family, err := registry.Ask(g.o.Registry, func(v registry.View) []tracer.SessionID {
-		if x := g.of[id]; x != nil {
-			path = x.path
-		}
+		path = g.pathOf(id)
 		return v.Family(id)
 	})
 	if err != nil || path == "" {
 		return err
+	}
+	if !frozen {
+		return g.maker.Freeze(path, false)
 	}
 	strangers := inside(g.mount, path)
 	if err := g.o.Kernel.Snapshot(0, func(p *tracer.Process) error {
@@ -33,9 +34,7 @@ func (g *Groups) Freeze(id tracer.SessionID, frozen bool) error {
 		return err
 	}
 	for pid := range strangers {
-		if frozen {
-			return fmt.Errorf("pid %d is not a member, so the session's cgroup is not frozen: SIGCONT may run members", pid)
-		}
+		return fmt.Errorf("pid %d is not a member, so the session's cgroup is not frozen: SIGCONT may run members", pid)
 	}
-	return g.maker.Freeze(path, frozen)
+	return g.maker.Freeze(path, true)
 }

@@ -162,12 +162,7 @@ const rounds = 64
 // Gather makes the cgroups of a session whose members run already, and moves them there until a look at the kernel
 // finds none that is elsewhere. Members of nested sessions with limits stay where they are.
 func (g *Groups) Gather(id tracer.SessionID, root tracer.Identity, l *api.Limits) error {
-	path, err := registry.Ask(g.o.Registry, func(registry.View) string {
-		if x := g.of[id]; x != nil {
-			return x.path
-		}
-		return ""
-	})
+	path, err := registry.Ask(g.o.Registry, func(registry.View) string { return g.pathOf(id) })
 	switch {
 	case err == nil && path != "":
 		err = g.maker.Set(path, l)
@@ -344,9 +339,7 @@ func (g *Groups) concluding(v registry.View, s *registry.Session, report *api.Re
 }
 
 func (g *Groups) closed(_ registry.View, s *registry.Session) {
-	if x := g.of[s.ID()]; x != nil {
-		g.Drop(x.path)
-	}
+	g.Drop(g.pathOf(s.ID()))
 }
 
 // forgotten drops the group of a session that ended, or that was dissolved while its processes live on.

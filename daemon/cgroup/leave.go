@@ -47,18 +47,26 @@ func (g *Groups) unlimited(v registry.View, x *group) (n int) {
 	return n
 }
 
+// pathOf is the group of a session; "": none.
+func (g *Groups) pathOf(id tracer.SessionID) string {
+	if x := g.of[id]; x != nil {
+		return x.path
+	}
+	return ""
+}
+
 // around is the innermost group around a member of a session; "": none.
 func (g *Groups) around(v registry.View, id tracer.SessionID) string {
 	for id := range v.Chain(id) {
-		if x := g.of[id]; x != nil && x.path != "" {
-			return x.path
+		if path := g.pathOf(id); path != "" {
+			return path
 		}
 	}
 	return ""
 }
 
-// holds reports whether a cgroup is the group, or below it; all are if there is no group. One that is gone, and has
-// not been asked for, is not. Ids are not used again.
+// holds reports whether a cgroup is the group or below it. Without a group each cgroup is held. A cgroup that was removed
+// before the first question is not held. The kernel never uses an id again.
 func (g *Groups) holds(group string, cgroup uint64) (is bool) {
 	at, n := spot{group, cgroup}, 0
 	if is, known := g.inside[at]; known || group == "" {

@@ -100,7 +100,7 @@ func (h *host) expect(s *registry.Session, outside int, said string) {
 	require.Equal(h.t, got, said)
 }
 
-// TestOutside: members outside of their session's cgroup are counted and reported, whoever tells of it.
+// TestOutside: members outside of their session's cgroup are counted and reported, found by an event or by a scan.
 func TestOutside(t *testing.T) {
 	h := newHost(t, t.TempDir())
 	s := h.Session(100, 1000)

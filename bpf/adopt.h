@@ -107,8 +107,7 @@ static inline int adopt(struct task_struct *leader, u64 from, u64 session,
 		return 0;
 	} else {
 		find_exe(&n.exe, leader);
-		n.creator.call =
-			call_of(entered(creator->tgid, creator->start));
+		n.creator.call = call_of(entered(creator->tgid, creator->start));
 		err = join(tgid, &n);
 		if (err) /* the fork hook may have been faster, or it is dead */
 			return err == -EEXIST ? 0 : -ENOSPC;

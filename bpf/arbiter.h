@@ -13,8 +13,7 @@
  * Take the entry for its burial, and read its session. Only one caller succeeds; it
  * marks or deletes the entry, and then calls let_go().
  */
-static inline bool seize(const struct identity *id, struct entry *e,
-			 u64 *session)
+static inline bool seize(const struct identity *id, struct entry *e, u64 *session)
 {
 	if (!swap(&e->start, id->start, 0))
 		return false;
@@ -56,8 +55,8 @@ static inline bool collect(const struct identity *id, struct entry *e,
  * there is no undo, because it may have forked there. But if the element became another's
  * after the swap, in the new session, the undo is wrong: nothing here can tell the two.
  */
-static inline bool reassign(const struct identity *id, struct entry *e,
-			    u64 from, u64 to)
+static inline bool reassign(const struct identity *id, struct entry *e, u64 from,
+			    u64 to)
 {
 	u64 start;
 

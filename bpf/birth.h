@@ -33,8 +33,7 @@ static inline struct entry *creator_entry(struct task_struct *creator)
  * place of an earlier process is taken, another program is about to delete that entry.
  */
 static inline long enter_child(struct entry *creator, u32 creator_tgid,
-			       struct task_struct *child, u64 cgroup,
-			       u64 *session)
+			       struct task_struct *child, u64 cgroup, u64 *session)
 {
 	u32 tgid = child->tgid;
 	struct entry n = {
@@ -55,8 +54,8 @@ static inline long enter_child(struct entry *creator, u32 creator_tgid,
 	if (err) {
 		e = entered(tgid, n.start);
 		if (e) {
-			*session =
-				e->session; /* the other writer was first, and counted */
+			/* The other writer was first, and counted. */
+			*session = e->session;
 			return 0;
 		}
 		err = place(tgid, &n);
@@ -142,8 +141,7 @@ __noinline int note_unentered(u64 id)
  * or a pass meets it. If the child was not entered its creator lives: user space finds
  * the child by it, and nothing else leads to the child.
  */
-static inline void kill_newborn(struct entry *creator,
-				struct task_struct *child)
+static inline void kill_newborn(struct entry *creator, struct task_struct *child)
 {
 	struct entry *e = entered(child->tgid, child->start_boottime);
 
@@ -173,8 +171,7 @@ static inline void kill_newborn(struct entry *creator,
 	}
 }
 
-static inline void on_fork(struct task_struct *creator,
-			   struct task_struct *child)
+static inline void on_fork(struct task_struct *creator, struct task_struct *child)
 {
 	u32 tgid = creator->tgid;
 	struct entry *c;
@@ -196,8 +193,8 @@ static inline void on_fork(struct task_struct *creator,
 	cgroup = cgroup_of(child);
 	err = enter_child(c, tgid, child, cgroup, &session);
 	if (err == -EEXIST && !condemned(READ_ONCE(c->session))) {
-		note_unentered(
-			READ_ONCE(c->session)); /* the daemon enters it */
+		/* The daemon enters it. */
+		note_unentered(READ_ONCE(c->session));
 		return;
 	}
 	/*
@@ -212,8 +209,8 @@ static inline void on_fork(struct task_struct *creator,
 		stop_newborn(c, child);
 	if (demand & IN_CGROUP &&
 	    cgroup != current_cgroup()) /* CLONE_INTO_CGROUP */
-		report_moved(child->tgid, child->start_boottime, session,
-			     cgroup, 0);
+		report_moved(child->tgid, child->start_boottime, session, cgroup,
+			     0);
 }
 
 #endif

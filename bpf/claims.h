@@ -29,9 +29,7 @@ static inline bool claim(const struct identity *id)
 /* The key of a note for the holder of the claim: another caller came to bury it. */
 static inline struct identity word_of(const struct identity *id)
 {
-	return (struct identity){ .start = id->start,
-				  .tgid = id->tgid,
-				  .pad = 1 };
+	return (struct identity){ .start = id->start, .tgid = id->tgid, .pad = 1 };
 }
 
 /* True if there is a note: its last thread is gone, and the holder has to bury it. */

@@ -141,9 +141,8 @@ static inline bool is_killed(struct signal_struct *s)
 
 static inline u32 exit_status(struct task_struct *t)
 {
-	return t->signal->flags & SIGNAL_GROUP_EXIT ?
-		       t->signal->group_exit_code :
-		       t->group_leader->exit_code;
+	return t->signal->flags & SIGNAL_GROUP_EXIT ? t->signal->group_exit_code :
+						      t->group_leader->exit_code;
 }
 
 /*
@@ -173,8 +172,7 @@ static inline void tell_exit(struct event_exit *e, struct task_struct *t,
 	header(&e->h, EVENT_EXIT, tgid, n->start, n->session, n->flags);
 	e->status = exit_status(t);
 	/* Released threads, the leader, and this thread if it is not the leader. */
-	e->cpu_time =
-		t->signal->sum_sched_runtime + leader->se.sum_exec_runtime;
+	e->cpu_time = t->signal->sum_sched_runtime + leader->se.sum_exec_runtime;
 	if (t->pid != t->tgid)
 		e->cpu_time += t->se.sum_exec_runtime;
 	e->max_rss = t->signal->maxrss;

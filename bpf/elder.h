@@ -33,8 +33,7 @@ static inline void *elder_entry(u32 tgid, u64 start)
  * Enter the process as the elder has it, if it is a member or an owner there. Not yet
  * if its session was opened there after the sessions were read: they are read again.
  */
-static inline struct entry *carry(struct task_struct *leader, u32 tgid,
-				  u64 start)
+static inline struct entry *carry(struct task_struct *leader, u32 tgid, u64 start)
 {
 	struct entry n = { .start = start };
 	void *old = elder_entry(tgid, start);

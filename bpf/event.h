@@ -33,8 +33,8 @@ static inline void identify(struct identity *id, struct task_struct *leader)
 	id->pad = 0;
 }
 
-static inline void header_at(struct event_header *h, u64 time, u16 type,
-			     u32 tgid, u64 start, u64 session, u32 flags)
+static inline void header_at(struct event_header *h, u64 time, u16 type, u32 tgid,
+			     u64 start, u64 session, u32 flags)
 {
 	h->type = type;
 	h->cpu = bpf_get_smp_processor_id();
@@ -50,8 +50,7 @@ static inline void header_at(struct event_header *h, u64 time, u16 type,
 static inline void header(struct event_header *h, u16 type, u32 tgid, u64 start,
 			  u64 session, u32 flags)
 {
-	header_at(h, bpf_ktime_get_boot_ns(), type, tgid, start, session,
-		  flags);
+	header_at(h, bpf_ktime_get_boot_ns(), type, tgid, start, session, flags);
 }
 
 /*
@@ -134,8 +133,7 @@ static inline void emit_birth(struct task_struct *t, u32 tgid,
 
 	if (!e)
 		return;
-	header_at(&e->h, time, EVENT_BIRTH, tgid, n->start, n->session,
-		  n->flags);
+	header_at(&e->h, time, EVENT_BIRTH, tgid, n->start, n->session, n->flags);
 	e->creator = (struct identity){ .start = n->creator.start,
 					.tgid = n->creator.tgid };
 	identify(&e->parent, t->real_parent->group_leader);

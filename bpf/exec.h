@@ -57,13 +57,12 @@ __noinline u64 find_trace(u64 at, u64 end)
 	char text[128] __attribute__((aligned(8))); /* compared by words */
 
 	for (int i = 0; i < ENVIRON_READS && at < end; i++) {
-		long got =
-			bpf_probe_read_user_str(text, sizeof(text), (void *)at);
+		long got = bpf_probe_read_user_str(text, sizeof(text), (void *)at);
 
 		if (got <= 0)
 			break;
-		if (!inside && !__builtin_memcmp(text, TRACEPARENT,
-						 sizeof(TRACEPARENT) - 1))
+		if (!inside &&
+		    !__builtin_memcmp(text, TRACEPARENT, sizeof(TRACEPARENT) - 1))
 			return at + sizeof(TRACEPARENT) - 1;
 		inside = got == sizeof(text);
 		at += got - inside;
@@ -83,8 +82,7 @@ static inline bool of_agent(const struct entry *n)
 }
 
 /* Append TRACEPARENT to the text of the event, and return its length. */
-static inline u32 read_trace(struct exec_scratch *x, u32 len,
-			     struct mm_struct *mm)
+static inline u32 read_trace(struct exec_scratch *x, u32 len, struct mm_struct *mm)
 {
 	u64 at = find_trace(mm->env_start, mm->env_end);
 	long got;
@@ -106,8 +104,7 @@ static inline void emit_exec(struct task_struct *t, struct linux_binprm *bprm,
 
 	if (!x || !mm)
 		return;
-	got = bpf_probe_read_kernel_str(x->tail, FILENAME_MAX_LEN,
-					bprm->filename);
+	got = bpf_probe_read_kernel_str(x->tail, FILENAME_MAX_LEN, bprm->filename);
 	if (got < 0)
 		count(COUNT_READ_FAILED);
 	if (got > 1 && got <= FILENAME_MAX_LEN)

@@ -165,8 +165,8 @@ __noinline bool fault(u64 first, u64 second)
 	THEN_HOLD(__sync_val_compare_and_swap(p, old, new) == (old))
 #endif
 /* The verifier wants it called: a record of this size fits no ring. */
-#define bpf_ringbuf_reserve_dynptr(ring, size, flags, record)            \
-	bpf_ringbuf_reserve_dynptr(ring, FAILS(__LINE__) ? ~0U : (size), \
-				   flags, record)
+#define bpf_ringbuf_reserve_dynptr(ring, size, flags, record)                   \
+	bpf_ringbuf_reserve_dynptr(ring, FAILS(__LINE__) ? ~0U : (size), flags, \
+				   record)
 
 #endif

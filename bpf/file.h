@@ -23,8 +23,7 @@ static inline void identify_file(struct file_id *x, struct file *f)
 }
 
 /* By a pointer that the verifier knows: plain loads, as each exec of a member does this. */
-static inline void identify_executed(struct file_id *x,
-				     struct linux_binprm *bprm)
+static inline void identify_executed(struct file_id *x, struct linux_binprm *bprm)
 {
 	struct inode *i = bprm->file->f_inode;
 
@@ -48,8 +47,7 @@ static inline void identify_open(struct file_id *x, u32 fd)
 	struct file *f = NULL;
 
 	if (fd < BPF_CORE_READ(fdt, max_fds))
-		bpf_probe_read_kernel(&f, sizeof(f),
-				      BPF_CORE_READ(fdt, fd) + fd);
+		bpf_probe_read_kernel(&f, sizeof(f), BPF_CORE_READ(fdt, fd) + fd);
 	identify_file(x, f);
 }
 

@@ -93,8 +93,7 @@ static inline bool spared_from(const struct entry *by, u64 from, u32 tgid,
 }
 
 static inline void report_crossing(const struct entry *e, u32 tgid, u64 id,
-				   int sig, struct task_struct *to,
-				   bool refused)
+				   int sig, struct task_struct *to, bool refused)
 {
 	u64 now = bpf_ktime_get_boot_ns();
 	struct event_crossing *x;

@@ -26,8 +26,7 @@ HOOK("tp_btf/sched_process_fork", fork_birth, on_fork(creator, child),
 HOOK("tp_btf/sched_process_exec", exec_event, on_exec(t, bprm),
      struct task_struct *t, int old_pid, struct linux_binprm *bprm)
 HOOK("tp_btf/sched_process_exit", exit_death, on_exit(t), struct task_struct *t)
-HOOK("tp_btf/sched_process_free", free_reaped, on_free(t),
-     struct task_struct *t)
+HOOK("tp_btf/sched_process_free", free_reaped, on_free(t), struct task_struct *t)
 HOOK("tp_btf/inet_sock_set_state", tcp_state, on_tcp_state(sk, from, to),
      struct sock *sk, int from, int to)
 
@@ -67,8 +66,7 @@ int BPF_PROG(attach_birth, struct task_struct *child, enum pid_type type)
 	return 0;
 }
 
-HOOK("fentry/do_notify_parent", notify_death, on_notify(t),
-     struct task_struct *t)
+HOOK("fentry/do_notify_parent", notify_death, on_notify(t), struct task_struct *t)
 HOOK("fentry/kill_orphaned_pgrp", orphan_reparent, on_reparent(t, father),
      struct task_struct *t, struct task_struct *father)
 
@@ -91,14 +89,13 @@ int snapshot(struct bpf_iter__task *ctx)
  */
 REFUSAL("lsm/task_alloc", refuse_lsm, refuse_fork(clone_flags),
 	struct task_struct *child, u64 clone_flags)
-REFUSAL("fmod_ret/security_task_alloc", refuse_fmod_ret,
-	refuse_fork(clone_flags), struct task_struct *child, u64 clone_flags)
+REFUSAL("fmod_ret/security_task_alloc", refuse_fmod_ret, refuse_fork(clone_flags),
+	struct task_struct *child, u64 clone_flags)
 
 REFUSAL("lsm/task_kill", guard_lsm, refuse_signal(ctx, t, sig),
 	struct task_struct *t, void *info, int sig, void *cred)
-REFUSAL("fmod_ret/security_task_kill", guard_fmod_ret,
-	refuse_signal(ctx, t, sig), struct task_struct *t, void *info, int sig,
-	void *cred)
+REFUSAL("fmod_ret/security_task_kill", guard_fmod_ret, refuse_signal(ctx, t, sig),
+	struct task_struct *t, void *info, int sig, void *cred)
 
 REFUSAL("lsm/task_kill", self_kill, deny_signal(t, sig), struct task_struct *t,
 	void *info, int sig, void *cred)

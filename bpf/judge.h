@@ -76,8 +76,7 @@ __noinline int judge(u64 id, u64 now, u64 now_boot)
 		u32 cause = cause_to_end(s, c, now_boot);
 
 		if (cause)
-			begin_end(id, cause,
-				  cause == CAUSE_HALT ? 0 : c->grace);
+			begin_end(id, cause, cause == CAUSE_HALT ? 0 : c->grace);
 		state = STATE(READ_ONCE(c->status));
 	}
 	if (state == STATE_ENDING) {

@@ -209,13 +209,12 @@ struct signal_struct {
 	int group_exit_code;
 	int group_stop_count;
 	unsigned int flags;
-	struct core_state *
-		core_state; /* a core dump runs; from 5.16, commit 0258b5fd7c71 */
+	struct core_state
+		*core_state; /* a core dump runs; from 5.16, commit 0258b5fd7c71 */
 	struct pid *pids[4];
 	struct mm_struct *oom_mm; /* the OOM killer chose it */
 	unsigned long maxrss; /* pages */
-	unsigned long long
-		sum_sched_runtime; /* ns, of threads already released */
+	unsigned long long sum_sched_runtime; /* ns, of threads already released */
 };
 
 struct kernfs_node {

@@ -13,8 +13,7 @@ bpf_iter_task_next(struct bpf_iter_task *it) __ksym __weak;
 extern void bpf_iter_task_destroy(struct bpf_iter_task *it) __ksym __weak;
 extern int bpf_send_signal_task(struct task_struct *task, int sig,
 				enum pid_type type, u64 value) __ksym __weak;
-extern struct task_struct *
-bpf_task_acquire(struct task_struct *p) __ksym __weak;
+extern struct task_struct *bpf_task_acquire(struct task_struct *p) __ksym __weak;
 extern void bpf_task_release(struct task_struct *p) __ksym __weak;
 extern struct task_struct *bpf_task_from_pid(s32 pid) __ksym __weak;
 extern void *bpf_rdonly_cast(const void *obj, u32 btf_id) __ksym __weak;

@@ -83,8 +83,7 @@ static inline void tell_killer(struct sent *k, struct task_struct *t, u32 tgid,
 		*k = *s;
 	else
 		*k = (struct sent){};
-	if (k->signal == SIGKILL && k->from == SENDER_KERNEL &&
-	    t->signal->oom_mm)
+	if (k->signal == SIGKILL && k->from == SENDER_KERNEL && t->signal->oom_mm)
 		k->from = SENDER_OOM;
 }
 

@@ -175,8 +175,7 @@ enum cause {
 
 enum session_flags {
 	SESSION_KEEP_ON_ROOT_EXIT = 1 << 0,
-	SESSION_KEPT =
-		1 << 1, /* its root was handed over from another session */
+	SESSION_KEPT = 1 << 1, /* its root was handed over from another session */
 	SESSION_AGENT = 1 << 2, /* opened by an exec */
 	SESSION_DRIFTED = 1 << 3, /* a walk had to correct its live count */
 	SESSION_JOINED = 1 << 4, /* opened for a container, see put_in() */
@@ -186,8 +185,7 @@ enum session_flags {
 	SESSION_SPARES =
 		1 << 7, /* its root and agents from its members, see guard.h */
 	SESSION_REFUSES =
-		1
-		<< 8, /* and what would end them is refused, not only recorded */
+		1 << 8, /* and what would end them is refused, not only recorded */
 	SESSION_CGROUP = 1 << 9, /* it has a cgroup of its own, see moved.h */
 };
 
@@ -237,8 +235,7 @@ struct ctl {
 enum agent_flags {
 	AGENT_NESTS = 1 << 0, /* opens a session inside another session, too */
 	AGENT_EXACT =
-		1
-		<< 1, /* a rule needs nothing but this name: a halt refuses it */
+		1 << 1, /* a rule needs nothing but this name: a halt refuses it */
 };
 
 /* What a session gets that an exec under this name (comm) opens. */
@@ -256,8 +253,7 @@ struct agent {
 enum looks {
 	LOOK_NAMES = 1 << 0, /* `agents` is not empty */
 	LOOK_JOINS =
-		1
-		<< 1, /* a process that was put into a container, see put_in() */
+		1 << 1, /* a process that was put into a container, see put_in() */
 	LOOK_MAINS = 1 << 2, /* the process with which a container begins */
 	LOOK_TRACES = 1 << 3, /* TRACEPARENT of an agent's children */
 };
@@ -312,8 +308,7 @@ struct shared {
 enum runs {
 	RUNS_FILE = 1 << 0, /* the process executes that file */
 	RUNS_INSIDE =
-		1
-		<< 1, /* it is in a user namespace other than the initial one */
+		1 << 1, /* it is in a user namespace other than the initial one */
 };
 
 /* Arguments and results of a verb; user space holds a lock around it. */
@@ -429,8 +424,7 @@ enum sender {
 };
 
 enum sent_flags {
-	SENT_FINAL =
-		1 << 0, /* with it the kernel decided that the process dies */
+	SENT_FINAL = 1 << 0, /* with it the kernel decided that the process dies */
 	SENT_HANDLED = 1 << 1, /* the process had a handler */
 	SENT_RAISED = 1 << 2, /* and later sent the same signal to itself */
 	SENT_PASSED = 1 << 3, /* an owner got it first, and passed it on */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * A member comes into another cgroup. It stays a member, but the limits of its session's
- * cgroup hold it no more. Reported are all moves: which of them leave user space knows.
+ * cgroup no longer hold it. All moves are reported; user space knows which leave that cgroup.
  */
 #ifndef LINEAGE_MOVED_H
 #define LINEAGE_MOVED_H
@@ -9,8 +9,7 @@
 #include "signalled.h"
 
 /* The current process has done it. Global, as it is rare. path: a kernel address, or 0. */
-__noinline int report_moved(u32 tgid, u64 start, u64 session, u64 cgroup,
-			    u64 path)
+__noinline int report_moved(u32 tgid, u64 start, u64 session, u64 cgroup, u64 path)
 {
 	struct sent s = { .time = bpf_ktime_get_boot_ns() };
 	struct event_moved *m;
@@ -29,8 +28,8 @@ __noinline int report_moved(u32 tgid, u64 start, u64 session, u64 cgroup,
 	m->session = s.session;
 	m->facts = s.facts;
 	m->pad = 0;
-	if (!path || bpf_probe_read_kernel_str(m->path, sizeof(m->path),
-					       (void *)path) < 0)
+	if (!path ||
+	    bpf_probe_read_kernel_str(m->path, sizeof(m->path), (void *)path) < 0)
 		m->path[0] = 0;
 	bpf_ringbuf_submit(m, wakeup(false));
 	return 0;
@@ -53,8 +52,7 @@ static inline void on_moved(struct cgroup *to, const char *path,
 		return;
 	t = plain(t);
 	if ((u64)t->cgroups->dfl_cgrp == (u64)to)
-		report_moved(tgid, e->start, e->session, cgroup_of(t),
-			     (u64)path);
+		report_moved(tgid, e->start, e->session, cgroup_of(t), (u64)path);
 }
 
 #endif

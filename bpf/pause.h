@@ -66,8 +66,7 @@ static inline void stop_current(struct entry *e)
  * The child of a member of a paused session stops before it runs. Below level 3 its creator
  * is stopped instead, and a pass meets the child.
  */
-static inline void stop_newborn(struct entry *creator,
-				struct task_struct *child)
+static inline void stop_newborn(struct entry *creator, struct task_struct *child)
 {
 #ifndef BASELINE
 	struct entry *e;
@@ -100,8 +99,7 @@ static inline long set_pause(struct verb_args *a)
 		take_out(&c->paused);
 		return 0;
 	}
-	if (STATE(READ_ONCE(c->status)) != STATE_ACTIVE ||
-	    chain_ends(a->session))
+	if (STATE(READ_ONCE(c->status)) != STATE_ACTIVE || chain_ends(a->session))
 		return -EBUSY;
 	swap(&c->paused, 0, bpf_ktime_get_boot_ns());
 	return 0;

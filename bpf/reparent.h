@@ -70,8 +70,7 @@ static inline void on_notify(struct task_struct *t)
  * kill_orphaned_pgrp(t, father): with a father it is called once for each child that
  * just got another parent. father is the old one, real_parent the new one.
  */
-static inline void on_reparent(struct task_struct *t,
-			       struct task_struct *father)
+static inline void on_reparent(struct task_struct *t, struct task_struct *father)
 {
 	u32 tgid = t->tgid;
 	u64 start = t->group_leader->start_boottime;

@@ -15,11 +15,11 @@ static inline u32 pid_in_own_namespace(struct task_struct *t)
 	if (!pid)
 		return 0;
 	level = BPF_CORE_READ((struct pid *)pid, level);
-	bpf_probe_read_kernel(
-		&nr, sizeof(nr),
-		(void *)pid + bpf_core_field_offset(struct pid, numbers) +
-			level * bpf_core_type_size(struct upid) +
-			bpf_core_field_offset(struct upid, nr));
+	bpf_probe_read_kernel(&nr, sizeof(nr),
+			      (void *)pid +
+				      bpf_core_field_offset(struct pid, numbers) +
+				      level * bpf_core_type_size(struct upid) +
+				      bpf_core_field_offset(struct upid, nr));
 	return nr;
 }
 

@@ -84,17 +84,17 @@ static inline int deny_map(struct bpf_map *map)
  * change what it reads.
  */
 #define TYPE(n) (1ULL << (n))
-#define HARMLESS_TYPES                                                     \
-	(TYPE(1) /* socket_filter */ | TYPE(3) /* sched_cls */ |           \
-	 TYPE(4) /* sched_act */ | TYPE(6) /* xdp */ |                     \
-	 TYPE(8) /* cgroup_skb */ | TYPE(9) /* cgroup_sock */ | TYPE(10) | \
-	 TYPE(11) | TYPE(12) /* lwt */ | TYPE(13) /* sock_ops */ |         \
-	 TYPE(14) /* sk_skb */ | TYPE(15) /* cgroup_device */ |            \
-	 TYPE(16) /* sk_msg */ | TYPE(18) /* cgroup_sock_addr */ |         \
-	 TYPE(19) /* lwt_seg6local */ | TYPE(20) /* lirc_mode2 */ |        \
-	 TYPE(21) /* sk_reuseport */ | TYPE(22) /* flow_dissector */ |     \
-	 TYPE(23) /* cgroup_sysctl */ | TYPE(25) /* cgroup_sockopt */ |    \
-	 TYPE(30) /* sk_lookup */ | TYPE(32) /* netfilter */)
+#define HARMLESS_TYPES                                                            \
+	(TYPE(1) /* socket_filter */ | TYPE(3) /* sched_cls */ |                  \
+	 TYPE(4) /* sched_act */ | TYPE(6) /* xdp */ | TYPE(8) /* cgroup_skb */ | \
+	 TYPE(9) /* cgroup_sock */ | TYPE(10) | TYPE(11) | TYPE(12) /* lwt */ |   \
+	 TYPE(13) /* sock_ops */ | TYPE(14) /* sk_skb */ |                        \
+	 TYPE(15) /* cgroup_device */ | TYPE(16) /* sk_msg */ |                   \
+	 TYPE(18) /* cgroup_sock_addr */ | TYPE(19) /* lwt_seg6local */ |         \
+	 TYPE(20) /* lirc_mode2 */ | TYPE(21) /* sk_reuseport */ |                \
+	 TYPE(22) /* flow_dissector */ | TYPE(23) /* cgroup_sysctl */ |           \
+	 TYPE(25) /* cgroup_sockopt */ | TYPE(30) /* sk_lookup */ |               \
+	 TYPE(32) /* netfilter */)
 
 /*
  * Each load, open by id and open of a pin ends here. All programs of ours have a type
@@ -109,8 +109,7 @@ static inline int deny_program(struct bpf_prog *p)
 
 static inline bool own_inode(struct inode *i)
 {
-	return i->i_sb->s_magic == BPF_FS_MAGIC &&
-	       known(i->i_sb->s_dev, i->i_ino);
+	return i->i_sb->s_magic == BPF_FS_MAGIC && known(i->i_sb->s_dev, i->i_ino);
 }
 
 /* When its link is unpinned, a program is detached. */

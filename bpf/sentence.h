@@ -32,8 +32,7 @@ static inline bool tell_sent(struct task_struct *t, int err, struct pass *p)
 }
 
 /* Continue a member that was stopped by a pause. */
-__noinline int continue_member(struct task_struct *t __arg_trusted,
-			       struct pass *p)
+__noinline int continue_member(struct task_struct *t __arg_trusted, struct pass *p)
 {
 	struct entry *e = entered(t->tgid, t->start_boottime);
 

@@ -41,9 +41,8 @@ static inline struct ctl *ctl_of(u64 id)
 	     i++, id = s->parent)
 
 /* The same without the decisions about them. */
-#define for_each_counted(id, s)                                \
-	for (int i = 0; i < MAX_DEPTH && (s = session_of(id)); \
-	     i++, id = s->parent)
+#define for_each_counted(id, s) \
+	for (int i = 0; i < MAX_DEPTH && (s = session_of(id)); i++, id = s->parent)
 
 /* Its root and agents are spared, from now on. */
 static inline void note_spares(const struct ctl *c)
@@ -87,9 +86,9 @@ static inline bool earliest(u64 *when, u64 t)
 /* Make a pass due at this time in CLOCK_MONOTONIC ns; 1: now. */
 __noinline int arm(u64 when)
 {
+	/* Too early costs only a useless pass. */
 	if (!earliest(&control.due, when))
-		WRITE_ONCE(control.due,
-			   1); /* too early costs only a useless pass */
+		WRITE_ONCE(control.due, 1);
 	return 0;
 }
 

@@ -24,9 +24,9 @@
 #define STOPS (SIG(SIGSTOP) | SIG(SIGTSTP) | SIG(SIGTTIN) | SIG(SIGTTOU))
 /* Requests to end, which a process may handle. */
 #define ASKS (SIG(SIGHUP) | SIG(SIGINT) | SIG(SIGQUIT) | SIG(SIGTERM))
-#define FAULTS                                                    \
-	(SIG(SIGILL) | SIG(SIGTRAP) | SIG(SIGBUS) | SIG(SIGFPE) | \
-	 SIG(SIGSEGV) | SIG(SIGSYS))
+#define FAULTS                                                                   \
+	(SIG(SIGILL) | SIG(SIGTRAP) | SIG(SIGBUS) | SIG(SIGFPE) | SIG(SIGSEGV) | \
+	 SIG(SIGSYS))
 
 /* A fault, or with a core dump: then the process is marked only when it takes the signal. */
 #define MARKED_LATE (FAULTS | SIG(SIGABRT) | SIG(SIGXCPU) | SIG(SIGXFSZ))
@@ -66,8 +66,8 @@ static inline u8 sender_of(u64 info, int sig, bool itself)
 	if (info)
 		bpf_probe_read_kernel(
 			&code, sizeof(code),
-			(void *)info + bpf_core_field_offset(
-					       struct kernel_siginfo, si_code));
+			(void *)info + bpf_core_field_offset(struct kernel_siginfo,
+							     si_code));
 	if (code > 0 && is_one_of(sig, FAULTS))
 		return itself ? SENDER_FAULT : SENDER_KERNEL;
 	if (code > 0)
@@ -173,8 +173,8 @@ static inline bool is_ours(const struct entry *to, const struct sent *s)
 }
 
 /* Who sent it, and why. False: it is ours. to is NULL for an outsider. */
-static __attribute__((noinline)) int tell_signal(struct sent *s, u64 *ctx,
-						 int sig, struct task_struct *t,
+static __attribute__((noinline)) int tell_signal(struct sent *s, u64 *ctx, int sig,
+						 struct task_struct *t,
 						 const struct entry *to)
 {
 	u64 info = 0;
@@ -314,8 +314,7 @@ static inline bool survives(struct task_struct *t, int sig)
 }
 
 /* Returns whether the process may die of the signal, or stop. */
-static inline bool on_signal(u64 *ctx, int sig, struct task_struct *t,
-			     int result)
+static inline bool on_signal(u64 *ctx, int sig, struct task_struct *t, int result)
 {
 	struct entry *to;
 

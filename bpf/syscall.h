@@ -8,8 +8,7 @@
 
 /* Carry out the verb for the named process, if it lives. */
 static inline long found(struct verb_args *a, const struct identity *id,
-			 long (*each)(struct verb_args *a,
-				      struct task_struct *t))
+			 long (*each)(struct verb_args *a, struct task_struct *t))
 {
 	struct task_struct *t = bpf_task_from_pid(id->tgid);
 	long err;
@@ -119,8 +118,7 @@ static long reconcile_death(struct bpf_map *map, u32 *tgid, struct entry *e,
 }
 
 /* Let a global function have the process: it takes only one that is held. */
-static inline int held(struct task_struct *t,
-		       int (*each)(struct task_struct *t))
+static inline int held(struct task_struct *t, int (*each)(struct task_struct *t))
 {
 	struct task_struct *ref = bpf_task_acquire(t);
 	int n;

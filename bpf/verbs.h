@@ -24,8 +24,7 @@ static inline bool is_named(struct task_struct *t, const struct identity *id)
 {
 	return (u32)t->tgid == id->tgid && t->pid == t->tgid &&
 	       (!id->start || t->start_boottime == id->start) &&
-	       t->signal->live.counter && !(t->flags & PF_KTHREAD) &&
-	       !is_new(t);
+	       t->signal->live.counter && !(t->flags & PF_KTHREAD) && !is_new(t);
 }
 
 /* The owner is entered before its session: the root's first child may meet both. */
@@ -81,8 +80,7 @@ __noinline int is_member(u32 tgid, u64 start, u64 id)
 
 	if (e && !e->start)
 		return COUNTING;
-	return e && e->start == start && e->session &&
-	       chain_has(e->session, id);
+	return e && e->start == start && e->session && chain_has(e->session, id);
 }
 
 /*
@@ -110,8 +108,7 @@ static inline void close_if_empty(struct verb_args *a, struct session *s,
 		}
 	}
 	/* Still active, but without a member: its root was the last. */
-	begin_end(a->session, c->over ? CAUSE_MAX_PROCESSES : CAUSE_ROOT_EXIT,
-		  0);
+	begin_end(a->session, c->over ? CAUSE_MAX_PROCESSES : CAUSE_ROOT_EXIT, 0);
 	if (READ_ONCE(s->dying) > 0)
 		return;
 	status = READ_ONCE(c->status);
@@ -169,18 +166,15 @@ static inline long release(struct verb_args *a)
 	if (!s || !c)
 		return -ENOENT;
 	status = READ_ONCE(c->status);
-	if (STATE(status) < STATE_EMPTY ||
-	    !swap(&c->status, status, STATE_FREE))
+	if (STATE(status) < STATE_EMPTY || !swap(&c->status, status, STATE_FREE))
 		return -EBUSY;
-	nested = fetch_add(
-		&c->nested,
-		1); /* 1, as adding 0 would be no barrier before 5.12 */
+	nested = fetch_add(&c->nested,
+			   1); /* 1, as adding 0 would be no barrier before 5.12 */
 	__sync_fetch_and_add(&c->nested, -1);
 	busy = nested || s->live > 0 || s->dying > 0;
 	if (!busy && s->parent && s->held > 0) {
 		hand_over_dead(s, id);
-		busy = READ_ONCE(s->held) >
-		       0; /* one is being reaped right now */
+		busy = READ_ONCE(s->held) > 0; /* one is being reaped right now */
 	}
 	if (busy) {
 		WRITE_ONCE(c->status, status);
@@ -384,8 +378,7 @@ static inline long enter_stranger(struct verb_args *a, struct task_struct *t)
 static inline int adopt_child(struct verb_args *a, struct task_struct *t)
 {
 	struct task_struct *up = t->real_parent->group_leader;
-	struct identity parent = { .start = up->start_boottime,
-				   .tgid = up->tgid };
+	struct identity parent = { .start = up->start_boottime, .tgid = up->tgid };
 	struct entry *e = entered(parent.tgid, parent.start);
 
 	if (!e || e->session != a->session || !t->signal->live.counter ||
@@ -430,9 +423,8 @@ static inline long move_one(struct verb_args *a)
 		return -ESRCH;
 	if (is_root(a->from, a->root.tgid, a->root.start))
 		return -EPERM;
-	return move(a->root.tgid, a->root.start, a->from, a->session) > 0 ?
-		       0 :
-		       -ESRCH;
+	return move(a->root.tgid, a->root.start, a->from, a->session) > 0 ? 0 :
+									    -ESRCH;
 }
 
 /*

@@ -13,9 +13,9 @@
 #include "verbs.h"
 
 /* Carry out the verb when the walk meets the named process. */
-static inline void
-walked(struct verb_args *a, struct task_struct *t, const struct identity *id,
-       long (*each)(struct verb_args *a, struct task_struct *t))
+static inline void walked(struct verb_args *a, struct task_struct *t,
+			  const struct identity *id,
+			  long (*each)(struct verb_args *a, struct task_struct *t))
 {
 	if (a->err == -ESRCH && is_named(t, id))
 		a->err = each(a, t);

@@ -39,8 +39,8 @@ func TestOutsiderDies(t *testing.T) {
 			of, _ := died()
 			require.Equal(t, len(of), 0)
 			require.NoError(t, unix.Kill(int(o.pid()), unix.SIGKILL), unix.Kill(int(o.pid()), unix.SIGKILL))
-			for uid, script := range map[uint32]string{65534: "kill -9 $$",
-				65533: "n=0; while [ $n -lt 300 ]; do sh -c 'kill -9 $$'; n=$((n+1)); done"} {
+			for uid, script := range map[uint32]string{64321: "kill -9 $$", // of this test only
+				64320: "n=0; while [ $n -lt 300 ]; do sh -c 'kill -9 $$'; n=$((n+1)); done"} {
 				cmd := exec.Command("sh", "-c", script)
 				cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid}}
 				_ = cmd.Run() // it was killed, or its last child
@@ -49,7 +49,7 @@ func TestOutsiderDies(t *testing.T) {
 			if !on {
 				require.Equal(t, len(of)+len(by), 0)
 			} else if len(of) != 1 || !fromUs(of[0].Signal, unix.SIGKILL) ||
-				of[0].Comm.String() == "" || by[65534] != 1 || by[65533] < 100 || by[65533] > 256 {
+				of[0].Comm.String() == "" || by[64321] != 1 || by[64320] < 100 || by[64320] > 256 {
 				t.Errorf("baseline %v: %+v %v", baseline, of, by)
 			}
 		}

@@ -90,7 +90,7 @@ func hooks(ctx context.Context, r *report, k *kernel) error {
 // their agent, and they have no such variable, so the whole environment is read.
 func traces(ctx context.Context, r *report, k *kernel) error {
 	return pulses(ctx, k, 1, func(teams map[string][]*worker) error {
-		for range 20 {
+		for range 12 { // within the deadline of the pulses, 5 minutes
 			for _, load := range loads {
 				for who, team := range teams {
 					name, ns := "Traces/who="+who+"/load="+load.name, map[bool]float64{}

@@ -24,6 +24,7 @@ const (
 // Plan is what a guest does between its boot and its power-off.
 type Plan struct {
 	Cgroup string // "v1": a hierarchy for each controller; else version 2
+	Proc   string // options of /proc
 	PIDMax int    // and as many threads; 0: the kernel's own
 	Jobs   []Job
 }

@@ -40,7 +40,7 @@ func run() error {
 	if err := json.Unmarshal(data, &plan); err != nil {
 		return fmt.Errorf("read the plan: %w", err)
 	}
-	if err := mountAll(plan.Cgroup); err != nil {
+	if err := mountAll(plan); err != nil {
 		return err
 	}
 	if plan.PIDMax > 0 {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/lineage-ebpf/lineage/internal/vm/guest"
 	"golang.org/x/sys/unix"
 )
 
@@ -41,9 +42,10 @@ var version1 = []mount{
 
 var version2 = []mount{{"cgroup2", "/sys/fs/cgroup", "cgroup2", "", false}}
 
-func mountAll(cgroup string) error {
+func mountAll(plan guest.Plan) error {
+	always[0].options = plan.Proc
 	mounts := append(always, version2...)
-	if cgroup == "v1" {
+	if plan.Cgroup == "v1" {
 		mounts = append(always, version1...)
 	}
 	for _, m := range mounts {

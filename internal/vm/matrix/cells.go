@@ -24,6 +24,7 @@ type cell struct {
 	cpus   int    // 0: 1
 	memory int    // MiB, 0: 1536
 	cgroup string // "v1"; else version 2
+	proc   string // options of /proc
 	pidMax int
 	// untracked: lineage refuses this host, with exit code 7.
 	untracked bool
@@ -108,7 +109,11 @@ const (
 	withoutBPF      = "lsm=landlock,lockdown,yama,integrity,apparmor"
 	integrity       = boot.LSM + " lockdown=integrity"
 	confidentiality = boot.LSM + " lockdown=confidentiality"
+	hardened        = boot.LSM + " sysctl.net.core.bpf_jit_harden=2"
 )
+
+// short is what the other point releases of a series must pass: a backport can break the verifier.
+var short = []suite{verifier, basics}
 
 // cells is not the full product: a configuration is tested where it can make a
 // difference.
@@ -131,6 +136,22 @@ var cells = []cell{
 		why: "PREEMPT_RT, which takes no signal in the exit hook: the only level 3 that Debian has"},
 	{name: "6.18-arm64", series: "6.18-arm64", arch: "arm64", suites: []suite{verifier, basics}, cpus: 2,
 		why: "the other architecture"},
+
+	{name: "6.19", series: "6.19", suites: short, why: "newest point release"},
+	{name: "7.1", series: "7.1", suites: short, why: "the first with CLONE_AUTOREAP and CLONE_PIDFD_AUTOKILL; newest point release"},
+	{name: "5.10 oldest", series: "5.10-oldest", suites: short, why: "oldest point release that Debian serves"},
+	{name: "6.1 oldest", series: "6.1-oldest", suites: short, why: "oldest point release"},
+	{name: "6.12 oldest", series: "6.12-oldest", suites: short, why: "oldest point release"},
+	{name: "6.16 oldest", series: "6.16-oldest", suites: short, why: "oldest point release"},
+	{name: "6.18 oldest", series: "6.18-oldest", suites: short, why: "oldest point release"},
+	{name: "6.19 oldest", series: "6.19-oldest", suites: short, why: "oldest point release"},
+	{name: "7.1 oldest", series: "7.1-oldest", suites: short, why: "oldest point release"},
+	{name: "6.12 bpf_jit_harden=2", series: "6.12", append: hardened, suites: short,
+		why: "Bottlerocket hardens the compiler of programs, for root too"},
+	{name: "6.18 bpf_jit_harden=2", series: "6.18", append: hardened, suites: short,
+		why: "the same, with the larger programs"},
+	{name: "6.18 hidepid=2", series: "6.18", proc: "hidepid=2", suites: []suite{basics, daemon, selfcheck},
+		why: "users see no processes of others in /proc"},
 
 	{name: "5.10 without bpf in lsm=", series: "5.10", append: withoutBPF, suites: []suite{basics, refusers},
 		why: "an LSM program attaches there and never runs"},

@@ -49,7 +49,7 @@ func (c *cell) run(ctx context.Context, o options) (r *result, cpu time.Duration
 		QEMU: qemu, Arch: c.arch, KVM: o.kvm, Kernel: filepath.Join(dir, "vmlinuz"),
 		CPUs: max(c.cpus, 1), MemoryMB: cmp.Or(c.memory, 1536), Append: cmp.Or(c.append, boot.LSM), Timeout: time.Minute,
 	}
-	plan := guest.Plan{Cgroup: c.cgroup, PIDMax: c.pidMax, Jobs: doctorJobs()}
+	plan := guest.Plan{Cgroup: c.cgroup, Proc: c.proc, PIDMax: c.pidMax, Jobs: doctorJobs()}
 	for _, s := range suites {
 		image.Checkout(s.dir)
 		image.Programs(s.needs...)

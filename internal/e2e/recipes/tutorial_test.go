@@ -97,14 +97,36 @@ func TestQuickStart(t *testing.T) {
 	}
 }
 
-// TestHowto runs the lines of docs/HOWTO.md, each block with a session of its own that listens and has a file open. Not run: halts, which end
-// all sessions of a host; other hosts (make test-fleet); cgroups, which the host may lack (TestLimits).
+// TestBlocks: a test runs each block of these pages, or the page says why none does here. Policies are right.
+func TestBlocks(t *testing.T) {
+	k := newKitchen(t)
+	for page, run := range map[string]bool{"README.md": true, "docs/TUTORIAL.md": true, "docs/HOWTO.md": true, "docs/AGENTS.md": false, "docs/CONTAINERS.md": false} {
+		text := string(require.ReadFile(t, filepath.Join(repository, page)))
+		for _, block := range regexp.MustCompile("(?ms)^([^\n]*)\n```(\\w*)\n(.*?)^```$").FindAllStringSubmatch(text, -1) {
+			policy := "version: 1\n" + block[3]
+			if strings.HasPrefix(block[3], " ") { // further rules
+				policy = "version: 1\ncontainers:\n" + block[3]
+			}
+			switch {
+			case strings.HasPrefix(block[1], "<!-- recipe: "), strings.HasPrefix(block[1], "<!-- not run here: "), run && block[2] == "":
+			case block[2] != "yaml":
+				t.Errorf("%s: nothing runs %q", page, block[3])
+			default:
+				if p := k.Lineage("policy", "check", k.file("policy.yaml", policy)); p.Code() != 0 {
+					t.Errorf("%s: %s: %v", page, policy, p)
+				}
+			}
+		}
+	}
+}
+
+// TestHowto runs the lines of docs/HOWTO.md, each block with a session of its own that listens and has a file open.
 func TestHowto(t *testing.T) {
 	k := newKitchen(t, "claude", "codex", "server")
 	n, old := 0, ""
-	for _, block := range regexp.MustCompile("(?ms)^```\\w*\n(.*?)^```$").FindAllStringSubmatch(string(require.ReadFile(t, filepath.Join(repository, "docs/HOWTO.md"))), -1) {
-		lines := regexp.MustCompile(`(?m)^(?:sudo )?(lineage .*?)(?: +#.*)?$`).FindAllStringSubmatch(block[1], -1)
-		if len(lines) == 0 || strings.Contains(block[1], " halt ") || strings.Contains(block[1], " -H ") || strings.Contains(block[1], "--memory") {
+	for _, block := range regexp.MustCompile("(?ms)^(<!-- not run here: [^\n]*\n)?```\\w*\n(.*?)^```$").FindAllStringSubmatch(string(require.ReadFile(t, filepath.Join(repository, "docs/HOWTO.md"))), -1) {
+		lines := regexp.MustCompile(`(?m)^(?:sudo )?(lineage .*?)(?: +#.*)?$`).FindAllStringSubmatch(block[2], -1)
+		if len(lines) == 0 || block[1] != "" {
 			continue
 		}
 		name, addr := fmt.Sprint("howto-", n), stage.FreeAddr(t)

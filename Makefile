@@ -45,7 +45,7 @@ MODEL_PACKAGES := spin gcc libc6-dev
 PACKAGE_PACKAGES := lintian rpm cpio mmdebstrap
 PICTURE_PACKAGES := chromium fonts-dejavu-core poppler-utils
 SITE_PACKAGES := furo python3-myst-parser python3-sphinx
-VM_PACKAGES   := binutils lz4 qemu-system-x86 runc seabios zstd
+VM_PACKAGES   := binutils cpio lz4 qemu-system-x86 runc seabios zstd
 ARM_PACKAGES  := gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 
 # Where install.sh and uninstall.sh put things.

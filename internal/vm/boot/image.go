@@ -3,7 +3,7 @@
 package boot
 
 import (
-	"bytes"
+	"cmp"
 	"debug/elf"
 	"encoding/json"
 	"fmt"
@@ -18,10 +18,9 @@ import (
 
 // An Image is the guest's file system under construction.
 type Image struct {
-	archive
-	bin   string // directory of built programs on the host
-	data  bytes.Buffer
-	added map[string]bool
+	dir string // which has it
+	bin string // directory of built programs on the host
+	err error  // the first one
 }
 
 // tools are the host's own programs that the tests call.
@@ -31,27 +30,28 @@ var tools = strings.Fields("sh bash cat chmod cp cut date dd echo env false gete
 // NewImage begins an image with vminit from the folder bin, and the tools of this system, or bin's busybox for another
 // architecture.
 func NewImage(bin string) *Image {
-	i := &Image{bin: bin, added: map[string]bool{}}
-	i.archive = *newArchive(&i.data)
-	for _, dir := range []string{"dev", "proc", "sys", "tmp", "run", "bin", "usr"} {
-		i.dir(dir)
+	dir, err := os.MkdirTemp("", "lngtest-image-")
+	i := &Image{dir: dir, bin: bin, err: err}
+	for _, name := range []string{"dev", "proc", "sys", "tmp", "run", "usr"} {
+		i.fail(os.Mkdir(filepath.Join(dir, name), 0o755))
 	}
-	i.char("dev/console", 5, 1) // init's first output
-	i.link("usr/bin", "/bin")
 	i.File("init", filepath.Join(bin, "vminit"))
-	i.file("etc/passwd", []byte("root:x:0:0:root:/tmp:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/bin/false\n"))
-	i.file("etc/group", []byte("root:x:0:\nnogroup:x:65534:\n"))
+	i.write("etc/passwd", []byte("root:x:0:0:root:/tmp:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/bin/false\n"))
+	i.write("etc/group", []byte("root:x:0:\nnogroup:x:65534:\n"))
 	busybox := filepath.Join(bin, "busybox")
 	if _, err := os.Stat(busybox); err == nil {
 		i.File("bin/busybox", busybox)
 		for _, name := range tools {
-			i.link("bin/"+name, "busybox")
+			i.fail(os.Symlink("busybox", filepath.Join(dir, "bin", name)))
 		}
-		return i
+	} else {
+		i.Programs(tools...)
 	}
-	i.Programs(tools...)
+	i.fail(os.Symlink("../bin", filepath.Join(dir, "usr/bin")))
 	return i
 }
+
+func (i *Image) fail(err error) { i.err = cmp.Or(i.err, err) }
 
 // Programs adds programs of this system, which are in its PATH, to the image.
 func (i *Image) Programs(names ...string) {
@@ -66,18 +66,20 @@ func (i *Image) Programs(names ...string) {
 	}
 }
 
-// File adds a file of the host to the image.
+// File adds a file of the host to the image, unless it is there.
 func (i *Image) File(name, host string) {
-	if i.added[name] {
+	if _, err := os.Stat(filepath.Join(i.dir, name)); err == nil {
 		return
 	}
-	i.added[name] = true
 	body, err := os.ReadFile(host)
-	if err != nil {
-		i.fail(err)
-		return
-	}
-	i.file(name, body)
+	i.fail(err)
+	i.write(name, body)
+}
+
+func (i *Image) write(name string, body []byte) {
+	path := filepath.Join(i.dir, name)
+	i.fail(os.MkdirAll(filepath.Dir(path), 0o755))
+	i.fail(os.WriteFile(path, body, 0o755))
 }
 
 // Tree adds a directory of the host to the image; a missing one is not an error.
@@ -90,7 +92,7 @@ func (i *Image) Tree(name, host string) {
 		i.File(filepath.Join(name, rel), path)
 		return err
 	})
-	if err != nil && !os.IsNotExist(err) {
+	if !os.IsNotExist(err) {
 		i.fail(err)
 	}
 }
@@ -102,9 +104,8 @@ func (i *Image) Checkout(dirs ...string) {
 	}
 	i.Tree(guest.Root+"/bin/testdata", filepath.Join(i.bin, "testdata"))
 	for _, dir := range dirs {
-		at := filepath.Join(guest.Root, dir)
-		i.dir(at)
-		i.Tree(filepath.Join(at, "testdata"), filepath.Join(dir, "testdata"))
+		i.fail(os.MkdirAll(filepath.Join(i.dir, guest.Root, dir), 0o755))
+		i.Tree(filepath.Join(guest.Root, dir, "testdata"), filepath.Join(dir, "testdata"))
 	}
 }
 
@@ -133,15 +134,14 @@ func (i *Image) libraries(path string) {
 	}
 }
 
-// Build closes the image with its plan and returns its bytes.
+// Build returns the bytes of the image with its plan, and removes the files that it was made of.
 func (i *Image) Build(plan guest.Plan) ([]byte, error) {
+	defer os.RemoveAll(i.dir)
 	text, err := json.Marshal(plan)
-	if err != nil {
-		return nil, err
+	i.fail(err)
+	i.write(guest.PlanPath, text)
+	if i.err != nil {
+		return nil, fmt.Errorf("build the initramfs: %w", i.err)
 	}
-	i.file(guest.PlanPath, text)
-	if err := i.close(); err != nil {
-		return nil, fmt.Errorf("build the initramfs: %w", err)
-	}
-	return i.data.Bytes(), nil
+	return Pack(i.dir)
 }

@@ -4,63 +4,34 @@ package boot
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
-	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
+
+	"golang.org/x/sys/unix"
 )
 
-// Pack makes an initramfs from directories, later ones over earlier ones. Everything belongs to root.
+// Pack makes an initramfs from directories, later ones over earlier ones, by cpio(1): the kernel unpacks one archive
+// after the other. Everything belongs to root. Sockets are left out.
 func Pack(dirs ...string) ([]byte, error) {
-	var b bytes.Buffer
-	a := newArchive(&b)
-	a.char("dev/console", 5, 1) // init's first output
-	for _, dir := range dirs {
-		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-			if err != nil || path == dir {
-				return err
-			}
-			name, err := filepath.Rel(dir, path)
-			if err != nil {
-				return err
-			}
-			return a.add(name, path, d)
-		})
-		if err != nil {
+	first, err := os.MkdirTemp("", "lngtest-console-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(first)
+	console := filepath.Join(first, "dev/console") // init's first output
+	if err := cmp.Or(os.Mkdir(filepath.Dir(console), 0o755), unix.Mknod(console, unix.S_IFCHR|0o600, int(unix.Mkdev(5, 1)))); err != nil {
+		return nil, err
+	}
+	var all bytes.Buffer
+	for _, dir := range append([]string{first}, dirs...) {
+		pack := exec.Command("sh", "-c", "find . -mindepth 1 ! -type s -print0 | cpio -0 -o -H newc -R 0:0 --quiet")
+		pack.Dir, pack.Stdout, pack.Stderr = dir, &all, os.Stderr
+		if err := pack.Run(); err != nil {
 			return nil, fmt.Errorf("pack %s: %w", dir, err)
 		}
 	}
-	if err := a.close(); err != nil {
-		return nil, fmt.Errorf("pack: %w", err)
-	}
-	return b.Bytes(), nil
-}
-
-// add adds what is at path to the archive; sockets and the like are left out.
-func (a *archive) add(name, path string, d fs.DirEntry) error {
-	info, err := d.Info()
-	if err != nil {
-		return err
-	}
-	permissions := int(info.Mode().Perm())
-	if info.Mode()&fs.ModeSticky != 0 {
-		permissions |= 0o1000
-	}
-	switch {
-	case d.IsDir():
-		a.entry(name, modeDir&^0o7777|permissions, nil, 0, 0)
-	case d.Type()&fs.ModeSymlink != 0:
-		to, err := os.Readlink(path)
-		if err != nil {
-			return err
-		}
-		a.link(name, to)
-	case d.Type().IsRegular():
-		body, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		a.entry(name, modeFile&^0o7777|permissions, body, 0, 0)
-	}
-	return a.err
+	return all.Bytes(), nil
 }

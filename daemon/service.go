@@ -48,7 +48,6 @@ type parts struct {
 	log      zerolog.Logger
 }
 
-// Service is all that runs.
 type Service struct {
 	host        Host
 	parts       parts

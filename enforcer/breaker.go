@@ -27,7 +27,6 @@ type Breaker struct {
 	swept time.Duration              // when old ends of all users were dropped
 }
 
-// breakerWindow is the time in which ends are counted.
 const breakerWindow = time.Minute
 
 // NewBreaker makes a closed Breaker that allows limit ends of each user in any minute of

@@ -128,7 +128,6 @@ func (e *Enforcer) patience() time.Duration {
 	return e.limit
 }
 
-// Forget drops what is known of a session that is over.
 func (e *Enforcer) Forget(id tracer.SessionID) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -74,7 +74,6 @@ func Outsider(p tracer.Identity, comm string) *Refusal {
 	return &Refusal{Kind: ErrStranger, Process: p, Comm: comm, Why: "is not a member of a session"}
 }
 
-// pidfd is the Handle of a real process.
 type pidfd int
 
 // hold opens a pidfd; needs 5.3.

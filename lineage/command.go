@@ -33,7 +33,6 @@ func (i *Image) Bare() *Image {
 	return i.bare
 }
 
-// join is the opposite of split.
 func join(argv []string) []byte {
 	if len(argv) == 0 {
 		return nil

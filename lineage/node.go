@@ -18,7 +18,6 @@ func (s State) String() string {
 	return [...]string{"unknown", "live", "zombie", "exited"}[min(s, Exited)]
 }
 
-// over reports whether s is the state of a dead process.
 func (s State) over() bool { return s >= Zombie }
 
 // Shim is the first argument of the program that becomes the command of lineage run and lineage
@@ -196,7 +195,6 @@ func (n *node) sessionID() SessionID {
 	return n.session.id
 }
 
-// view copies n out.
 func (n *node) view() Node {
 	v := Node{
 		ID: n.id, Session: n.sessionID(), Evidence: n.evidence, Source: n.source,

@@ -2,7 +2,6 @@ package lineage
 
 import "iter"
 
-// session is a session with processes in memory.
 type session struct {
 	id      SessionID
 	present list // live, zombies

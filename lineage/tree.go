@@ -2,7 +2,6 @@ package lineage
 
 import "slices"
 
-// Branch is one row of a tree.
 type Branch struct {
 	ID      ID
 	Creator ID // the row above it in the tree; zero: a top

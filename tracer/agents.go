@@ -261,7 +261,6 @@ func (t *Tracer) SetHalt(h Halt, ends []SessionID) error {
 	return err
 }
 
-// markHalted marks the sessions that a halt ends once it is in force.
 func (t *Tracer) markHalted(h Halt, ends []SessionID) error {
 	for _, id := range ends {
 		err := t.onSession(bpf.LineageProgVerbEnd, "halt",

@@ -26,7 +26,6 @@ func (s *SessionSpec) name() string {
 	return fmt.Sprintf("%s%x", companionStrong, uint64(s.For))
 }
 
-// setFromKernelName sets Name, For and Weak from the kernel's name of the session.
 func (s *SessionInfo) setFromKernelName(name string) {
 	s.Name = name
 	rest, ok := strings.CutPrefix(name, companionWeak)

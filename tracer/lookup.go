@@ -20,7 +20,6 @@ import (
 // startCounted is START_COUNTED of bpf/lineage.h.
 const startCounted = 1
 
-// slotOf is the slot of a session in the kernel's maps.
 func slotOf(id SessionID) uint32 { return uint32(id) }
 
 // Lookup returns the entry of the process that has this PID; [ErrNotFound] if it has

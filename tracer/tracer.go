@@ -174,7 +174,6 @@ func (t *Tracer) openOrLoad(k *kernel, ringSize int) error {
 	return nil
 }
 
-// Features returns what this tracer can use.
 func (t *Tracer) Features() Features {
 	f := t.features
 	f.SecondWriters = t.programs[bpf.LineageProgAttachBirth] != nil &&

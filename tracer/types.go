@@ -40,7 +40,6 @@ func (s State) String() string {
 	return [...]string{"free", "active", "ending", "condemned", "ended", "dissolved"}[min(s, StateDissolved)]
 }
 
-// Kills reports whether members of a session in this state are killed.
 func (s State) Kills() bool { return s == StateCondemned || s == StateEmpty }
 
 // Cause is why a session ends. The first cause wins.
@@ -67,7 +66,6 @@ func (c Cause) String() string {
 		"max_rss", "idle", "ancestor", "expired", "released", "halt"}[min(c, CauseHalt)]
 }
 
-// Asked reports whether a caller asked for the end.
 func (c Cause) Asked() bool { return c == CauseEnd || c == CauseHalt }
 
 // HaltMode is which agents must not start: those whose [Agent] is Exact.
@@ -142,7 +140,6 @@ func (s Source) Strong() bool { return s <= SourceContainer || s == SourceJoin }
 // evidence splits the kernel's word.
 func evidence(v uint32) (Evidence, Source) { return Evidence(v & 0xff), Source(v >> 8) }
 
-// EntryFlags are the flags of a process entry in the kernel.
 type EntryFlags uint32
 
 // The flags of an entry that user space reads.
@@ -158,7 +155,6 @@ const (
 	FlagResumed   = EntryFlags(bpf.LineageEntryFlagsFLAG_RESUMED)
 )
 
-// EventType is what an [Event] reports.
 type EventType uint16
 
 // The event types.
@@ -236,7 +232,6 @@ type Event struct {
 	lineage.After
 }
 
-// Args splits Argv.
 func (e *Event) Args() []string { return procfs.SplitArgv(e.Argv) }
 
 // Process is one thread group as the task iterator saw it. For a dead member its
@@ -279,7 +274,6 @@ type Entry struct {
 	Flags    EntryFlags
 }
 
-// SessionSpec describes a session to create.
 type SessionSpec struct {
 	// Root must be alive. Start 0 means "the process that has that PID now" and is for
 	// callers that hold the PID against reuse (their own unreaped child). If Root is a

@@ -69,7 +69,6 @@ var meanings = map[error]error{
 
 func meaning(err error) error { return cmp.Or(meanings[err], err) }
 
-// flag is v if it is set, else 0.
 func flag[T ~uint32](set bool, v T) T {
 	if set {
 		return v

@@ -76,7 +76,6 @@ func (m *model) nextPane() {
 	}
 }
 
-// escape goes back by one.
 func (m *model) escape() {
 	switch {
 	case m.events != nil:

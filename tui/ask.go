@@ -93,7 +93,6 @@ func (m *model) askPorts() tea.Cmd {
 	}
 }
 
-// portsOf are the ports that each process listens on.
 func portsOf(l *api.Leaks) map[api.Ref][]int {
 	ports := map[api.Ref][]int{}
 	for i := range l.Items {

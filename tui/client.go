@@ -8,7 +8,6 @@ import (
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
-// Client is what the view needs from an api.Client.
 type Client interface {
 	picture.Watcher
 	panes.Client

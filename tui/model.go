@@ -141,7 +141,6 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, tea.Batch(cmd, m.ask())
 }
 
-// labels are what panes need to name things.
 func (m *model) labels() *panes.Labels {
 	return &panes.Labels{
 		Theme: *m.term.theme, Picture: m.view.Picture, Now: m.opts.Now(), Boot: m.link.boot,

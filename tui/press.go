@@ -9,7 +9,6 @@ import (
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
-// press passes a key to the pane that has the focus.
 func (m *model) press(msg tea.KeyPressMsg) tea.Cmd {
 	if cmd, _, found := ink.Press(msg, []ink.KeyRow{
 		ink.StartKey(m.keys.Suspend, func() tea.Cmd { return tea.Suspend }),

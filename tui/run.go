@@ -13,7 +13,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// Options are from the command line and the environment.
 type Options struct {
 	// Connect finds the daemon. It is tried again until it succeeds.
 	Connect  func(ctx context.Context) (Client, error)

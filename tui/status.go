@@ -239,7 +239,6 @@ func (m *model) wrapped(p ink.Paint, s string) (lines []string) {
 	return lines[:min(len(lines), max(m.term.height/4, 1))]
 }
 
-// hints are the keys of the footer.
 func (m *model) hints() []key.Binding {
 	k := m.keys
 	quit := ink.Named(k.Quit, "q", "quit")

@@ -69,7 +69,6 @@ func (m *model) layout() layout {
 	return l
 }
 
-// arrange fits everything to the terminal.
 func (m *model) arrange() {
 	l := m.layout()
 	m.view.SetHeight(l.lines(l.body))
@@ -103,7 +102,6 @@ func (m *model) details(columns int) []string {
 	return panes.DetailLines(m.labels(), m.view.Selected(), m.asked.why, m.readOnly() != "", columns)
 }
 
-// View draws the screen.
 func (m *model) View() tea.View {
 	v := tea.View{AltScreen: true, WindowTitle: "lineage top"}
 	if m.tooSmall() {
@@ -194,7 +192,6 @@ func (m *model) pane(l layout, f ink.Frame, lines []string, columns, rows int) [
 	return box
 }
 
-// note is text in the border of a pane.
 func (m *model) note(s string) string {
 	if s == "" {
 		return ""
@@ -219,7 +216,6 @@ func (m *model) timelineLines(l layout) []string {
 	return lines
 }
 
-// log is the events pane.
 func (m *model) log(l layout) []string {
 	f := m.sessionFrame("Events", m.events.Session, m.events.Note(), m.focus == onEvents)
 	columns := m.term.width

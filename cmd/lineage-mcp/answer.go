@@ -27,7 +27,6 @@ const (
 	callPorts    = 16
 )
 
-// item is one process in an answer.
 type item struct {
 	Process  string   `json:"process" jsonschema:"PID@START, as the other tools want it"`
 	Command  string   `json:"command"`

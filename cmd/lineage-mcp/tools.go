@@ -21,7 +21,6 @@ const instructions = "What you started and what is still running, even if its pa
 	"end_branch ends one process with everything it ever started, or all that one tool call left: " +
 	"call it without a plan first, read the plan, then call it again with its token."
 
-// endWait limits the wait for the receipt of an end.
 const endWait = 30 * time.Second
 
 func newServer(d *daemon) *mcp.Server {
@@ -116,7 +115,6 @@ func listRunning(ctx context.Context, c api.Client, session string, _ nothing) (
 	return out, nil
 }
 
-// callOf is the sum of a call.
 func callOf(c *api.CallLeft) callItem {
 	took, _ := display.Took(c.Calls)
 	return callItem{Call: display.CallNames(c.Calls), Ambiguous: c.Ambiguous,

@@ -143,7 +143,6 @@ func rangeFlags(cmd *cobra.Command, since, until *string, what string) {
 	cmd.Flags().StringVar(until, "until", "", what+" at this `TIME` or before")
 }
 
-// timeRange reads --since and --until.
 func timeRange(command, since, until string, now time.Time) (from, to time.Time, err error) {
 	if from, to, err = api.ParseRange("--", since, until, now); err != nil {
 		err = cli.Usage("%s: %w", command, err)

@@ -71,7 +71,6 @@ func (a *app) reach(cmd *cobra.Command) error {
 	return nil
 }
 
-// join connects to the servers of a group.
 func (a *app) join(ctx context.Context, g *hosts.Group) (*hosts.NATSLink, error) {
 	name := "?" // which is refused
 	if u, err := user.Current(); err == nil {

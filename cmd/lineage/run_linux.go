@@ -120,7 +120,6 @@ func (a *app) runCommand(run func(context.Context, supervise.Options) int,
 	return cmd
 }
 
-// checkName checks a session's name, and that what is exclusive has one.
 func checkName(name, exclusive string) error {
 	switch {
 	case name == "" && exclusive != "":

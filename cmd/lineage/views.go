@@ -13,7 +13,6 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
-// lsView is one of the lists that ls shows.
 type lsView struct {
 	flag, usage string
 	chosen      bool

@@ -186,7 +186,6 @@ func (c Caller) settle() {
 	*c.owed = owed{}
 }
 
-// Audited is c in a record of the audit log.
 func (c Caller) Audited() *AuditCaller {
 	a := &AuditCaller{UID: int(c.UID), PID: int(c.ID.PID), StartNS: api.U64(c.ID.Start)}
 	if c.Member != 0 {
@@ -198,7 +197,6 @@ func (c Caller) Audited() *AuditCaller {
 	return a
 }
 
-// MarshalZerologObject is c in the daemon's log.
 func (c Caller) MarshalZerologObject(e *zerolog.Event) {
 	e.Uint32(system.KeyUID, c.UID).Uint32(system.KeyPID, c.ID.PID)
 }

@@ -139,7 +139,6 @@ func (r *refusals) sum(f *refusalCount) {
 	r.to(f.last)
 }
 
-// Flush writes the pending sums.
 func (r *refusals) Flush() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -49,7 +49,6 @@ func ParseChainHead(s string) (ChainHead, error) {
 // maxLine bounds a line, in bytes. A record has at most a quarter of it.
 const maxLine = 1 << 20
 
-// AuditRecord is one line.
 type AuditRecord struct {
 	Time     time.Time    `json:"time"`
 	Seq      api.U64      `json:"seq"`
@@ -81,7 +80,6 @@ type AuditCaller struct {
 	Operators []string `json:"operators,omitempty"`
 }
 
-// AuditTarget is what it was about.
 type AuditTarget struct {
 	Session string  `json:"session,omitempty"`
 	UID     int     `json:"uid,omitempty"` // of a session that ended

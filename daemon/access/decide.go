@@ -14,7 +14,6 @@ import (
 // ReadGroup is the group whose members may read every session.
 const ReadGroup = "lineage"
 
-// Verb is what a caller wants to do.
 type Verb uint8
 
 const (
@@ -74,7 +73,6 @@ type Signed struct {
 // Asked records what [Decide] was asked about one caller.
 type Asked struct{ verbs atomic.Uint32 }
 
-// About reports whether Decide was asked about the verb.
 func (a *Asked) About(v Verb) bool { return a.verbs.Load()&(1<<v) != 0 }
 
 // Noting returns a copy of c, and a record of what Decide is asked about it from now on.
@@ -86,7 +84,6 @@ func (c Caller) Noting() (Caller, *Asked) {
 // Root reports whether c is root and in no session: only Mark is refused to it, unless it is lost.
 func (c Caller) Root() bool { return c.UID == 0 && c.Member == 0 }
 
-// Document is c in a receipt.
 func (c Caller) Document() *api.Caller {
 	d := &api.Caller{UID: int(c.UID), PID: int(c.ID.PID), Comm: c.Comm}
 	if c.Signed != nil {
@@ -108,7 +105,6 @@ type Scope struct {
 	Name  string // of the session
 }
 
-// Within reports whether the session is ancestor or nested in it.
 func (s *Scope) Within(ancestor tracer.SessionID) bool { return slices.Contains(s.Chain, ancestor) }
 
 // Decision is the answer, with the reason and what to do about it.

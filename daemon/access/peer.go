@@ -152,7 +152,6 @@ func (a *Access) judge(conn *Connection) Caller {
 	return now
 }
 
-// present reports whether the peer still has its PID.
 func (a *Access) present(c *Connection) bool {
 	if c.peer.PIDFD >= 0 {
 		return !procfs.Exited(c.peer.PIDFD) // then its PID is still its own
@@ -174,7 +173,6 @@ type listener struct {
 	access *Access
 }
 
-// peerConn is a connection with what is known of its peer.
 type peerConn struct {
 	*net.UnixConn
 	peer *Connection
@@ -199,7 +197,6 @@ func (l listener) Accept() (net.Conn, error) {
 // Of returns what is known of the peer of a connection that [Access.Listen] returned.
 func Of(nc net.Conn) *Connection { return nc.(*peerConn).peer }
 
-// Leave removes a closed connection from the count.
 func (a *Access) Leave(c *Connection) { a.conns.leave(c) }
 
 // accepted judges a new connection for the first time. If too many are open, it closes

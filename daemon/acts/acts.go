@@ -43,7 +43,6 @@ type Acts struct {
 
 func New(o Options) *Acts { return &Acts{o: o, busy: make(map[tracer.SessionID]chan struct{})} }
 
-// Order is an end that somebody asks for.
 type Order struct {
 	Caller access.Caller
 	Grace  time.Duration // negative: each session's own
@@ -59,7 +58,6 @@ type Target struct {
 	branch   *Branch // nil: all of the sessions
 }
 
-// subject is what a plan for the target is about.
 func (t *Target) subject() Subject {
 	if b := t.branch; b != nil {
 		return b.Subject

@@ -72,7 +72,6 @@ func (a *Acts) Pause(ctx context.Context, word string, c access.Caller,
 	return d, err
 }
 
-// paused is the session as the kernel has it now.
 func (a *Acts) paused(id tracer.SessionID, c access.Caller, verb access.Verb,
 	left []enforcer.Leftover) (*api.Session, error) {
 	d, err := registry.Change(a.o.Registry, func(t registry.Tx) (*api.Session, error) {

@@ -109,7 +109,6 @@ func (a *Acts) PlanSession(ctx context.Context, word string, c access.Caller) (*
 	return d, a.plan(ctx, t, c, d)
 }
 
-// plan adds to d what an end of a target would do.
 func (a *Acts) plan(ctx context.Context, t *Target, c access.Caller, d *api.Plan) error {
 	ctx, done, err := a.o.Find.Collect(ctx)
 	if err != nil {

@@ -98,7 +98,6 @@ func (a *Acts) shared(b *Branch) (n int, err error) {
 	return n, err
 }
 
-// claims reports whether a call is the branch's.
 func (b *Branch) claims(c *lineage.Call) bool { return c.Agent == b.Root && c.ID == b.Call }
 
 // found is the result of one look.

@@ -7,7 +7,6 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// EventNames are the types of events as documents name them.
 var EventNames = [...]api.EventType{
 	tracer.EventBirth:    api.EventFork,
 	tracer.EventExec:     api.EventExec,

@@ -5,7 +5,6 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// Halt is the halt that is in force; nil: none.
 func Halt(h tracer.Halt, c Clock) *api.Halt {
 	if h.Mode == tracer.HaltNone {
 		return nil

@@ -8,7 +8,6 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// Plan describes the members of a session, and why they are members.
 func (e Encoder) Plan(id tracer.SessionID, members []tracer.Process, r Reader) []api.PlanProcess {
 	all := make([]api.PlanProcess, len(members))
 	for i := range members {
@@ -24,7 +23,6 @@ func (e Encoder) Plan(id tracer.SessionID, members []tracer.Process, r Reader) [
 	return all
 }
 
-// because describes why a process is a member of a session.
 func (e Encoder) because(id tracer.SessionID, t *tracer.Process) string {
 	var why string
 	creator := fmt.Sprint(t.Creator.PID)

@@ -9,7 +9,6 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// Reader is the caller that a document is made for.
 type Reader interface {
 	// Argv is the command line of a user's process as the reader gets it: whole,
 	// without secrets, or nil.
@@ -18,7 +17,6 @@ type Reader interface {
 
 // Kernel knows the processes that the graph does not.
 type Kernel interface {
-	// Identify names the process that has a PID now.
 	Identify(pid uint32) (tracer.Identity, error)
 }
 

@@ -44,7 +44,6 @@ type Continued struct {
 	By      *lineage.Signal // the last SIGCONT of another process; nil: not known
 }
 
-// Applied is what the policy does with a session.
 type Applied struct {
 	Mode     string
 	Signals  api.SignalFate
@@ -69,7 +68,6 @@ type Kept struct {
 	Rule   string      // the rule that asked for it
 }
 
-// Session is a session as r may read it.
 func (e Encoder) Session(s *Session, r Reader) api.Session {
 	info := &s.Info
 	d := api.Session{

@@ -25,7 +25,6 @@ type Archive struct {
 	access *access.Access
 }
 
-// NewArchive answers from what the recorder writes.
 func NewArchive(r *Recorder, a *access.Access) *Archive { return &Archive{r, a} }
 
 // Journal is the file, for readers of its events.

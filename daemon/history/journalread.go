@@ -160,7 +160,6 @@ func (j *Journal) time(ctx context.Context, q string, args ...any) (at time.Time
 	return at, err
 }
 
-// Nested lists the sessions of a boot that are nested in one.
 func (j *Journal) Nested(ctx context.Context, boot string, parent tracer.SessionID) ([]Session, error) {
 	return j.sessions(ctx, "boot = ? AND parent = ? ORDER BY started LIMIT 1024", boot, parent)
 }

@@ -130,5 +130,4 @@ func (j *Journal) removeDead(ctx context.Context, tx *sql.Tx,
 	return int64(len(dead)), j.put(ctx, tx, &Batch{Gone: dead}, nil)
 }
 
-// errEnough ends a query.
 var errEnough = errors.New("enough rows")

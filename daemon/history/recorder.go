@@ -86,7 +86,6 @@ func NewRecorder(o Options) *Recorder {
 	}
 }
 
-// Hooks note which sessions are to be written.
 func (r *Recorder) Hooks() *registry.Hooks {
 	return &registry.Hooks{
 		Saved: func(_ registry.View, s *registry.Session) {
@@ -108,7 +107,6 @@ func (r *Recorder) Hooks() *registry.Hooks {
 	}
 }
 
-// Begin runs the recorder until End.
 func (r *Recorder) Begin() {
 	ctx, cancel := context.WithCancel(context.Background())
 	r.cancel, r.done = cancel, make(chan struct{})

@@ -126,7 +126,6 @@ func read[T any, P rowOf[T]](ctx context.Context, j *Journal, t table, where str
 // wall is a column with a wall time in ns; NULL is the zero time.
 type wall struct{ *time.Time }
 
-// Scan is [sql.Scanner]'s.
 func (t wall) Scan(v any) error {
 	switch ns := v.(type) {
 	case nil:

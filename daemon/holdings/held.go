@@ -160,7 +160,6 @@ func ComparePorts(a, b Port) int {
 		cmp.Compare(a.Netns, b.Netns), cmp.Compare(a.Holder.PID, b.Holder.PID))
 }
 
-// collection is one call of Of.
 type collection struct {
 	Held
 	reader   *Reader

@@ -164,7 +164,6 @@ func parseInfo(r io.Reader) (fdinfo, error) {
 	return info, err
 }
 
-// parseMount reads the id and the device of a line of mountinfo.
 func parseMount(line string) (id uint64, device string, ok bool) {
 	f := strings.Fields(line)
 	if len(f) < 3 {

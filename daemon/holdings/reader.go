@@ -43,7 +43,6 @@ var (
 
 // Reader reads procfs. Its methods may be called from any goroutine.
 type Reader struct {
-	// Root is where procfs is mounted.
 	Root string
 	// Identify returns the process that has a PID now.
 	Identify func(pid uint32) (tracer.Identity, error)
@@ -191,7 +190,6 @@ func (p *process) namespace(name string) (uint64, error) {
 
 var errMalformed = errors.New("malformed")
 
-// bracketed reads N of "kind:[N]".
 func bracketed(link, kind string) (uint64, bool) {
 	text, ok := strings.CutPrefix(link, kind+":[")
 	if !ok {
@@ -354,7 +352,6 @@ func (r *Reader) countCPU() func() {
 	}
 }
 
-// bounded is [procfs.Bounded] for reads of p.
 func bounded[T any](p *process, read func() (T, error)) (T, error) {
 	if p.bounded {
 		return read()

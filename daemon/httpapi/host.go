@@ -48,7 +48,6 @@ func (h *host) postStop(w http.ResponseWriter, _ *http.Request, c access.Caller,
 	return err
 }
 
-// postHalt halts or drains the host, or lifts that.
 func (h *host) postHalt(w http.ResponseWriter, _ *http.Request, c access.Caller, req *api.HaltRequest) error {
 	d, err := h.Acts.Halt(req, c, nil)
 	return send(w, http.StatusOK, d, err)

@@ -81,7 +81,6 @@ func (h *acting) postKill(w http.ResponseWriter, r *http.Request, c access.Calle
 	return reply(w, http.StatusOK, api.Killed{Head: api.NewHead("killed"), Process: *p, Outcome: outcome.String()})
 }
 
-// pausing answers the requests for a pause, or a resume.
 func pausing(of *acts.Acts, none reader[*struct{}], verb access.Verb) route {
 	return onTarget(none, func(w http.ResponseWriter, r *http.Request, c access.Caller, _ *struct{}) error {
 		d, err := of.Pause(r.Context(), r.PathValue("s"), c, verb)

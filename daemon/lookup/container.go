@@ -18,7 +18,6 @@ import (
 )
 
 const (
-	// ContainerdShim is the comm of containerd's shims.
 	ContainerdShim = "containerd-shim"
 
 	maxDepth = 64   // ancestors within one container

@@ -38,7 +38,6 @@ func (r *ContainerReader) Hooks() *registry.Hooks {
 	}
 }
 
-// member is a process to read, and what the graph has of it.
 type member struct {
 	lineage.Seen
 	in  *lineage.Container

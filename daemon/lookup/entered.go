@@ -38,7 +38,6 @@ func (f *ContainerFinder) Entered(in, pid uint32) (found FoundContainer, err err
 	return found, err
 }
 
-// Sandbox reports whether it is the sandbox of a pod, in which no container of the pod runs.
 func (f FoundContainer) Sandbox() bool { return f.Container.Pod != "" && f.Container.Name == "" }
 
 // shimsMain is the main process of the container in whose bundle the shim above a process works, 0: not found.

@@ -33,7 +33,6 @@ var types = [...]lineage.EventType{
 	tracer.EventMoved:    0, // a look tells the graph
 }
 
-// seenOf is one process of a snapshot.
 func seenOf(p *tracer.Process) lineage.Seen {
 	return lineage.Seen{
 		ID: p.Identity, Session: p.Session, Since: p.Since,

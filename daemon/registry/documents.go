@@ -12,7 +12,6 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
-// Encoder makes documents of the live graph.
 func (v View) Encoder() document.Encoder {
 	return document.Encoder{Graph: v.r.graph, Clock: v.r.o.Clock.Clock, Kernel: v.r.o.Kernel}
 }

@@ -166,7 +166,6 @@ func (v View) Changed(id tracer.SessionID) {
 	}
 }
 
-// Save notes that a session is to be written to the history.
 func (v View) Save(s *Session) {
 	v.notify(s, func(h *Hooks) sessionHook { return h.Saved })
 }

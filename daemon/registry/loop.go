@@ -30,7 +30,6 @@ type loop struct {
 	changing bool
 }
 
-// call is a function that Run is to call.
 type call struct {
 	f       func()
 	changes bool
@@ -171,7 +170,6 @@ func (h *hiding) add(id tracer.SessionID) {
 	*h = append(*h, hidden{id: id})
 }
 
-// find returns a hidden session, nil for any other session.
 func (h hiding) find(id tracer.SessionID) *hidden {
 	if i := slices.IndexFunc(h, func(x hidden) bool { return x.id == id }); i >= 0 {
 		return &h[i]

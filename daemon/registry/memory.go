@@ -30,7 +30,6 @@ type Redactor interface {
 // Parts are those that an earlier daemon wrote.
 type Parts map[string]json.RawMessage
 
-// Decode decodes a part, if there is one.
 func (p Parts) Decode(name string, into any) error {
 	if p[name] == nil {
 		return nil

@@ -129,7 +129,6 @@ type counts struct {
 	meter    Meter
 }
 
-// New makes a registry; Run is its goroutine.
 func New(o Options) *Registry {
 	r := &Registry{
 		o:     o,
@@ -287,7 +286,6 @@ func (r *Registry) Run(ctx context.Context) {
 	}
 }
 
-// Done is closed when Run has returned.
 func (r *Registry) Done() <-chan struct{} { return r.loop.done }
 
 // Ingest reads events until the kernel is closed for reading.

@@ -23,7 +23,6 @@ const (
 
 var Causes = [...]Cause{CauseStart, CauseLost, CauseMisses, CauseBirths, CauseMember, CauseMoved}
 
-// Resync is what one look brought.
 type Resync struct {
 	Cause          Cause
 	Changes        []lineage.Change

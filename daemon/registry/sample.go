@@ -293,7 +293,6 @@ func (r *Registry) counted(misses, counters map[string]uint64, grown bool) {
 	}
 }
 
-// known compares the kernel's sessions with ours.
 func (r *Registry) known(infos []tracer.SessionInfo) {
 	in := make(map[tracer.SessionID]bool, len(infos))
 	for _, info := range infos {

@@ -76,7 +76,6 @@ func (v View) Chain(id tracer.SessionID) iter.Seq[tracer.SessionID] {
 	}
 }
 
-// Within reports whether a session is ancestor or nested in it.
 func (v View) Within(id, ancestor tracer.SessionID) bool {
 	return slices.Contains(slices.Collect(v.Chain(id)), ancestor)
 }

@@ -32,7 +32,6 @@ type Keeper struct {
 	Steward *Steward
 }
 
-// handover is a request that was checked.
 type handover struct {
 	processes []tracer.Identity
 	from      tracer.SessionInfo

@@ -126,7 +126,6 @@ func (s *Steward) SetShared(_ registry.View, id tracer.SessionID, rule string) {
 	s.of(id).shared = rule
 }
 
-// ruledSession is what the rules remember of a session.
 type ruledSession struct {
 	kept     *Kept    // why it is kept, if it is
 	shared   string   // the rule by which it holds a server of several sessions

@@ -340,7 +340,6 @@ func receiptOf(a *accepted) *api.CommandReceipt {
 	}
 }
 
-// reply carries a receipt with the host's signature.
 func (s *Orders) reply(a *accepted, d *api.CommandReceipt) (*api.CommandReply, error) {
 	text, err := json.Marshal(d)
 	if err != nil {

@@ -28,7 +28,6 @@ const (
 	fireLimit = 12 * time.Second // RCU callbacks may be lazy: up to 10 s
 )
 
-// CheckOptions of [NewCheck].
 type CheckOptions struct {
 	registry.Ground
 	Command []string      // that calls CanaryMain; empty: no checks
@@ -61,7 +60,6 @@ type Check struct {
 	last     atomic.Pointer[api.SelfCheck] // nil: none yet
 }
 
-// Run runs a check once a period.
 func (c *Check) Run(ctx context.Context) {
 	if c.Every == 0 {
 		return

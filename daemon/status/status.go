@@ -19,7 +19,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/stream"
 )
 
-// Options are what a [Status] depends on.
 type Options struct {
 	registry.Ground
 	Access    *access.Access
@@ -68,7 +67,6 @@ func Failing(what string, get func() error) Source {
 	}
 }
 
-// Version is the daemon's and the kernel side's.
 func (s *Status) Version() api.Version {
 	f := s.o.Kernel.Features()
 	return api.Version{
@@ -77,7 +75,6 @@ func (s *Status) Version() api.Version {
 	}
 }
 
-// Document is the status as c may read it.
 func (s *Status) Document(c access.Caller) (api.Status, error) {
 	f := s.o.Kernel.Features()
 	d := api.Status{
@@ -127,7 +124,6 @@ func (s *Status) degraded(v registry.View) []string {
 	return all
 }
 
-// Watched is what a status line shows.
 func (s *Status) Watched(v registry.View) api.WatchStatus {
 	return api.WatchStatus{
 		Level: s.o.Kernel.Features().Level, Mode: s.o.Rules.Mode(), Degraded: s.degraded(v),
@@ -137,10 +133,8 @@ func (s *Status) Watched(v registry.View) api.WatchStatus {
 	}
 }
 
-// Halt is the halt that is in force, nil: none.
 func (s *Status) Halt() *api.Halt { return document.Halt(s.o.Kernel.Halted(), s.o.Clock.Clock) }
 
-// Line is the daemon's status in one line.
 func (s *Status) Line(v registry.View) string {
 	f := s.o.Kernel.Features()
 	text := fmt.Sprintf("level %d, %s, %s", f.Level, s.o.Rules.Mode(),

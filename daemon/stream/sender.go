@@ -91,7 +91,6 @@ func (s *Sender) Append(text []byte, err error) {
 	s.out.Write(text)
 }
 
-// Full reports whether it is time to write.
 func (s *Sender) Full() bool { return s.out != nil && s.out.Len() >= WriteSize }
 
 // Flush sends what is encoded. The reply drops a reader that reads nothing for a while.

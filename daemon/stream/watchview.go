@@ -155,7 +155,6 @@ func (v *view) restart() {
 	v.statusRev = v.add(item{})
 }
 
-// add gives a change its revision.
 func (v *view) add(it item) uint64 {
 	v.rev++
 	it.rev = v.rev

@@ -10,7 +10,6 @@ import (
 	"sync"
 )
 
-// Hidden replaces a secret.
 const Hidden = "[redacted]"
 
 // TokenName is the variable with a secret of the session, which `lineage run` gives to its members.
@@ -150,5 +149,4 @@ func Token(argv []byte) {
 	}
 }
 
-// isTokens reports whether c may be in a token.
 func isTokens(c byte) bool { return c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' }

@@ -206,7 +206,6 @@ func stuck(key Key) bool {
 	return left.uid[uid] >= maxUIDLeft || left.n-left.uid[0] >= usersLeft
 }
 
-// returned notes that a read that was left has returned.
 func returned(key Key) {
 	left.Lock()
 	defer left.Unlock()

@@ -62,7 +62,6 @@ func ActiveLSMs() string {
 	return strings.TrimSpace(string(b))
 }
 
-// EffectiveCapabilities are those of this process.
 func EffectiveCapabilities() (uint64, error) {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData // 64 capabilities, the lower half first

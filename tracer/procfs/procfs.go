@@ -33,7 +33,6 @@ func (fs FS) Path(pid uint32, name string) string {
 	return filepath.Join(string(fs), strconv.FormatUint(uint64(pid), 10), name)
 }
 
-// Key is the key of a process, for [Bounded].
 func (fs FS) Key(pid uint32) Key { return KeyOf(fs.Path(pid, "")) }
 
 // Read returns a file of a process, cut at limit bytes.
@@ -151,7 +150,6 @@ func (fs FS) Status(pid uint32) (s Status, err error) {
 	return s, nil
 }
 
-// first is the first number, 0 if there is none.
 func first(words []string) uint32 {
 	if n := numbers(words); len(n) > 0 {
 		return n[0]

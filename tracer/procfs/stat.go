@@ -41,7 +41,6 @@ const (
 	statStartCode = 23
 )
 
-// Stat returns the stat of a process.
 func (fs FS) Stat(pid uint32) (Stat, error) {
 	b, err := fs.Read(pid, "stat", MaxFile)
 	if err != nil {

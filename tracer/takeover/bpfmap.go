@@ -117,7 +117,6 @@ func EachValue(m *ebpf.Map, each func(slot uint32, value []byte) error) error {
 	}
 }
 
-// Each calls each for every element of a map.
 func Each[K comparable, V any](m *ebpf.Map, each func(K, *V)) error {
 	var (
 		cursor ebpf.MapBatchCursor

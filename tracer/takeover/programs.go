@@ -202,7 +202,6 @@ func (p *Programs) Inhabited() (map[uint64]bool, error) {
 	return in, nil
 }
 
-// Has reports whether the process is a member of a session.
 func (p *Programs) Has(id lineage.ID) bool {
 	value, err := p.processes.LookupBytes(id.PID)
 	return err == nil && p.word(value, p.layout.Start) == id.Start && p.word(value, p.layout.Session) != 0

@@ -147,7 +147,6 @@ func (t TreeKeys) Short(folded bool) []key.Binding {
 	}
 }
 
-// Short is what the footer of the timeline shows.
 func (t TimelineKeys) Short(escape, quit key.Binding) []key.Binding {
 	return []key.Binding{
 		escape, Named(t.In, "+-", "zoom"), Named(t.Earlier, "←→", "pan"),

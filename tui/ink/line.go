@@ -16,7 +16,6 @@ type Line struct {
 	bar  bar
 }
 
-// Line begins a line of that width.
 func (t *Theme) Line(columns int) *Line { return &Line{Left: columns, dots: t.Dots} }
 
 // Selected begins the line of the selected row. Focused: keys go to its pane.
@@ -103,7 +102,6 @@ func Width(s string) int {
 	return len(s)
 }
 
-// Fit cuts text to a number of columns.
 func (t *Theme) Fit(s string, columns int) string { return cut(s, columns, t.Dots) }
 
 func cut(s string, columns int, dots string) string {

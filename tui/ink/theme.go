@@ -8,13 +8,11 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// Themes are the values of --theme.
 var Themes = []string{"auto", "dark", "light", "mono"}
 
 // Paint draws text in one style.
 type Paint struct{ on, off string }
 
-// Of is the text in that style.
 func (p Paint) Of(s string) string {
 	if p.on == "" || s == "" {
 		return s

@@ -62,7 +62,6 @@ var (
 	inTable = []string{"live", "orphans", "leftovers", "zombies", "cpu", "rss", "ports", "age"}
 )
 
-// Columns is the shown columns, in the order of a row.
 type Columns []column
 
 // What the text of a row keeps of its width.
@@ -106,7 +105,6 @@ func Fit(width int, table bool) (s Columns) {
 	return s
 }
 
-// Has reports whether a column is part of the set.
 func (s Columns) Has(name string) bool {
 	return slices.ContainsFunc(s, func(c column) bool { return c.name == name })
 }

@@ -213,7 +213,6 @@ func (p *pane) holds(r *picture.Row, why *api.Why) {
 	}
 }
 
-// policy is what will happen to a session.
 func (p *pane) policy(s *api.Session) {
 	p.fact("policy", fmt.Sprintf("%s; grace %v", mode(s), time.Duration(s.GraceSeconds*float64(time.Second))))
 	for _, d := range s.Degraded {

@@ -17,7 +17,6 @@ const deaf = 300 * time.Millisecond
 // reportWait is how long the daemon may wait before it answers about an end.
 const reportWait = 10 * time.Second
 
-// Client is what the panes need from a daemon.
 type Client interface {
 	Plan(ctx context.Context, s string) (*api.Plan, error)
 	End(ctx context.Context, s string, req api.EndRequest) (*api.Report, error)
@@ -57,7 +56,6 @@ type Dialog struct {
 	err    error
 }
 
-// DialogOptions are what a dialog needs.
 type DialogOptions struct {
 	Context context.Context
 	Client  Client
@@ -84,10 +82,8 @@ func OpenDialog(o DialogOptions) (*Dialog, tea.Cmd) {
 // kills reports whether it is about a process, not its session.
 func (d *Dialog) kills() bool { return d.Process != nil }
 
-// Stage is the progress of the dialog.
 func (d *Dialog) Stage() Stage { return d.stage }
 
-// over reports whether all answers have arrived.
 func (d *Dialog) over() bool {
 	return d.err != nil || d.killed != nil || d.report != nil && d.report.Verdict != ""
 }

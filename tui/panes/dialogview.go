@@ -126,7 +126,6 @@ func (d *Dialog) question() string {
 	return "End session " + d.Name + "?"
 }
 
-// means says what the choice does.
 func (d *Dialog) means() string {
 	switch {
 	case d.choice == 0:

@@ -49,7 +49,6 @@ func OpenEvents(ctx context.Context, c Client, session string, now time.Time) (*
 	return p, tea.Batch(p.read(c, api.EventsQuery{Session: session, Since: now.Add(-before)}), p.wait())
 }
 
-// Close stops the reading.
 func (p *EventsPane) Close() { p.cancel() }
 
 func (p *EventsPane) read(c Client, q api.EventsQuery) tea.Cmd {

@@ -32,7 +32,6 @@ type Look struct {
 
 func (k Look) String() string { return k.Glyph + k.Letter }
 
-// Look is the look of a row.
 func (l *Labels) Look(r *picture.Row) Look {
 	if r.Kind == picture.SessionRow {
 		switch r.Session.State {
@@ -46,7 +45,6 @@ func (l *Labels) Look(r *picture.Row) Look {
 	return l.Process(r.Process)
 }
 
-// Process is the look of a process.
 func (l *Labels) Process(p *api.Process) Look {
 	letter := " "
 	if p.Stopped != nil {
@@ -212,7 +210,6 @@ func (l *Labels) brief(argv []string, comm string, truncated bool) string {
 	return display.Brief(argv, comm, truncated, max(l.Limit, 1))
 }
 
-// Row names a row.
 func (l *Labels) Row(r *picture.Row) string {
 	if r.Kind == picture.SessionRow {
 		return SessionLabel(r.Session)
@@ -220,7 +217,6 @@ func (l *Labels) Row(r *picture.Row) string {
 	return ProcessLabel(r.Process)
 }
 
-// Born is when a process started.
 func (l *Labels) Born(p *api.Process) time.Time {
 	if p.Started != nil {
 		return *p.Started

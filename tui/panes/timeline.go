@@ -16,7 +16,6 @@ const most = 20_000
 // leastSpan is the limit of zooming in.
 const leastSpan = 10 * time.Millisecond
 
-// Timeline is a timeline and the reader's place in it.
 type Timeline struct {
 	Session string
 	Err     error     // why earlier processes are missing
@@ -58,7 +57,6 @@ func (l *lane) key() (k laneKey) {
 	return k
 }
 
-// NewTimeline is the timeline of a session.
 func NewTimeline(session string) *Timeline {
 	return &Timeline{Session: session, known: map[api.Ref]*api.Process{}, rows: most}
 }
@@ -204,7 +202,6 @@ func (m *Timeline) Move(by int) {
 	m.top = max(min(m.top, m.sel, len(m.lanes)-m.rows), m.sel-m.rows+1, 0)
 }
 
-// Span is the shown time.
 func (m *Timeline) Span() (from, to time.Time) {
 	switch {
 	case !m.zoomed:
@@ -291,5 +288,4 @@ func (m *Timeline) Pan(later bool) {
 	m.show(from.Add(by), to.Sub(from))
 }
 
-// Whole shows all of the session.
 func (m *Timeline) Whole() { m.zoomed, m.follows = false, false }

@@ -16,7 +16,6 @@ const mostIndent = 8
 
 func labelColumns(columns int) int { return min(columns*2/5, 48) }
 
-// Lines draws the axis and the lanes.
 func (m *Timeline) Lines(l *Labels, columns int) []string {
 	lines := []string{m.axis(l, columns)}
 	for i := m.top; i < len(m.lanes) && len(lines) <= m.rows; i++ {
@@ -25,7 +24,6 @@ func (m *Timeline) Lines(l *Labels, columns int) []string {
 	return lines
 }
 
-// Note says what is shown.
 func (m *Timeline) Note() string {
 	from, to := m.Span()
 	span := display.Age(to.Sub(from))

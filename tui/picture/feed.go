@@ -17,7 +17,6 @@ const (
 	retryEvery = time.Second
 )
 
-// Watcher delivers the picture.
 type Watcher interface {
 	Watch(ctx context.Context, each func(*api.Frame) error) error
 }
@@ -80,7 +79,6 @@ func (f *Feed) Run(ctx context.Context) tea.Cmd {
 	}
 }
 
-// find waits for a daemon.
 func (f *Feed) find(ctx context.Context) (w Watcher) {
 	for ctx.Err() == nil {
 		var err error

@@ -37,7 +37,6 @@ func (f *Filter) Typed() string {
 	return f.Text
 }
 
-// Filter is the filter in force, or nil.
 func (p *Picture) Filter() *Filter { return p.filter }
 
 // SetFilter shows only the rows that f wants, and the rows above them.

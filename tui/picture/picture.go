@@ -36,10 +36,8 @@ func New() *Picture {
 	}
 }
 
-// Process returns the row of a process, nil if it is not in the picture.
 func (p *Picture) Process(ref api.Ref) *Row { return p.processes[ref] }
 
-// Session returns the row of a session, nil if it is not in the picture.
 func (p *Picture) Session(id string) *Row { return p.sessions[id] }
 
 // All calls each for every process, in no order.
@@ -222,7 +220,6 @@ func (p *Picture) Hold(r *Row) {
 	p.countLive(old)
 }
 
-// countLive updates whether a row counts as live.
 func (p *Picture) countLive(r *Row) {
 	if r == nil || r.gone {
 		return
@@ -233,7 +230,6 @@ func (p *Picture) countLive(r *Row) {
 	}
 }
 
-// Fold hides or shows what is below r.
 func (p *Picture) Fold(r *Row, folded bool) {
 	if r.folded == folded || r.Kind == topRow {
 		return

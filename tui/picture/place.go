@@ -2,7 +2,6 @@ package picture
 
 import "github.com/lineage-ebpf/lineage/api"
 
-// home is the row that r belongs under.
 func (p *Picture) home(r *Row) *Row {
 	if r.Kind == SessionRow {
 		return p.sessionHome(r)

@@ -6,7 +6,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// Kind is what a row shows.
 type Kind uint8
 
 // The kinds of rows.
@@ -22,7 +21,6 @@ type Key struct {
 	Session string
 }
 
-// Row is one line of the tree.
 type Row struct {
 	Kind    Kind
 	Process *api.Process // of a process
@@ -48,7 +46,6 @@ type Row struct {
 
 func (r *Row) exited() bool { return r.Kind == ProcessRow && r.Process.State == api.StateExited }
 
-// Up is the row above it, nil at the top.
 func (r *Row) Up() *Row {
 	if r.up == nil || r.up.Kind == topRow {
 		return nil
@@ -59,13 +56,10 @@ func (r *Row) Up() *Row {
 // Hits is how many rows at and below it the filter wants.
 func (r *Row) Hits() int { return int(r.hits) }
 
-// Folded reports whether the rows below it are hidden.
 func (r *Row) Folded() bool { return r.folded && r.first != nil }
 
-// Next is the next row of the same creator.
 func (r *Row) Next() *Row { return r.next }
 
-// Key identifies the row.
 func (r *Row) Key() Key {
 	if r.Kind == SessionRow {
 		return Key{Session: r.Session.ID}
@@ -136,7 +130,6 @@ func (r *Row) add(size, live, hits int32) {
 	}
 }
 
-// below reports whether r is at or below o.
 func (r *Row) below(o *Row) bool {
 	for ; r != nil; r = r.up {
 		if r == o {

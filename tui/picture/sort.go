@@ -8,7 +8,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// Sort is what sessions are sorted by.
 type Sort uint8
 
 // The sort orders: largest first, but by age and by a name the first comes first.
@@ -103,7 +102,6 @@ func comparePorts(a, b []int) int {
 	return cmp.Compare(a[0], b[0])
 }
 
-// Order is how rows are sorted.
 func (v *View) Order() Sort { return v.order }
 
 // SetOrder sorts the sessions. It shows the first of them, which is what the reader wants to see.

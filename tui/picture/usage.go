@@ -56,7 +56,6 @@ func (r *Row) RSS() uint64 {
 	return 0
 }
 
-// Listens are the ports that the row's processes listen on.
 func (r *Row) Listens() []int {
 	if r.Kind == SessionRow {
 		return r.Session.Ports

@@ -23,7 +23,6 @@ func NewView(p *Picture) *View {
 	return v
 }
 
-// Selected is the selected row, nil if there are none.
 func (v *View) Selected() *Row { return v.sel }
 
 // Apply applies b to the picture and keeps the reader's place.
@@ -35,7 +34,6 @@ func (v *View) Apply(b *Batch) {
 	}
 }
 
-// SetPorts sets which processes listen on which ports.
 func (v *View) SetPorts(ports map[api.Ref][]int) {
 	v.Picture.SetPorts(ports)
 	v.restore()
@@ -67,7 +65,6 @@ func (v *View) match(r *Row) *Row {
 	return nil
 }
 
-// Fold hides or shows what is below r.
 func (v *View) Fold(r *Row, folded bool) {
 	v.Picture.Fold(r, folded)
 	v.restore()
@@ -92,7 +89,6 @@ func (v *View) HideExited(on bool) {
 	v.refill()
 }
 
-// HidesExited reports whether exited processes are hidden.
 func (v *View) HidesExited() bool { return v.hidden }
 
 // FoldSessions folds all sessions, or unfolds them if all are folded. Sessions that come

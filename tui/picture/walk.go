@@ -36,7 +36,6 @@ func (v *View) Hidden() int {
 // First is the topmost row, or nil.
 func (v *View) First() *Row { return v.Child(v.Picture.top) }
 
-// Last is the lowest row, or nil.
 func (v *View) Last() *Row {
 	if r := v.deepest(v.Picture.top); r.Kind != topRow {
 		return r
@@ -44,7 +43,6 @@ func (v *View) Last() *Row {
 	return nil
 }
 
-// Next is the row below r, or nil.
 func (v *View) Next(r *Row) *Row {
 	if c := v.Child(r); c != nil && !r.folded {
 		return c
@@ -57,7 +55,6 @@ func (v *View) Next(r *Row) *Row {
 	return nil
 }
 
-// Prev is the row above r, or nil.
 func (v *View) Prev(r *Row) *Row {
 	if p := v.skip(r.prev, (*Row).previous); p != nil {
 		return v.deepest(p)
@@ -105,7 +102,6 @@ func (v *View) Move(n int) {
 	v.place(v.line)
 }
 
-// Page moves the window by a page.
 func (v *View) Page(down bool) {
 	line, n := v.line, max(v.height-1, 1)
 	if !down {
@@ -118,7 +114,6 @@ func (v *View) Page(down bool) {
 // Home moves to the first row, End to the last one.
 func (v *View) Home() { v.jump(v.First(), 0) }
 
-// End moves to the last row.
 func (v *View) End() { v.jump(v.Last(), v.height-1) }
 
 func (v *View) jump(r *Row, line int) {
@@ -159,7 +154,6 @@ func (v *View) Window() []*Row {
 	return rows
 }
 
-// More reports whether there are rows above and below a window.
 func (v *View) More(window []*Row) (above, below bool) {
 	if len(window) == 0 {
 		return false, false

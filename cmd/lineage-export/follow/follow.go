@@ -58,7 +58,6 @@ type patience struct {
 	since time.Time
 }
 
-// over reports whether that was long enough.
 func (p *patience) over(at place) bool {
 	if p.at != at {
 		*p = patience{at, time.Now()}
@@ -79,7 +78,6 @@ func (f *Follower) Open() error {
 	return nil
 }
 
-// Run follows until ctx is done.
 func (f *Follower) Run(ctx context.Context) {
 	var unread service.Trouble
 	for wait := firstPause; ctx.Err() == nil; {

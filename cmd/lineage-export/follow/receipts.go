@@ -42,7 +42,6 @@ type Receipts struct {
 	sure  bool   // the one before is known to be stored, and the next one not to be
 }
 
-// receiptsName is the name of their cursor.
 const receiptsName = "nats"
 
 type receiptCursor struct {
@@ -61,7 +60,6 @@ func (r *Receipts) Open() error {
 	return err
 }
 
-// Run stores receipts until ctx is done.
 func (r *Receipts) Run(ctx context.Context) {
 	for wait := firstPause; ctx.Err() == nil; {
 		before := r.after

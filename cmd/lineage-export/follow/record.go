@@ -54,7 +54,6 @@ func (r *Record) Process() *api.Process {
 	return r.Event.Process
 }
 
-// Host is the host of the events.
 type Host struct {
 	ID      string // machine-id
 	Name    string // host name

@@ -62,7 +62,6 @@ func OpenStore(path string) (*Store, error) {
 	return &Store{path, f}, nil
 }
 
-// Close unlocks the directory.
 func (s *Store) Close() error {
 	if s.lock == nil {
 		return nil

@@ -118,7 +118,6 @@ var outcomes = map[api.OutcomeKind]struct {
 	api.OutcomeBranch: {99, "Branch", "was ended before, with what it started"},
 }
 
-// outcome is the event of one process of an end.
 func (e *Encoder) outcome(r *follow.Record, o *api.Outcome) *event {
 	is, known := outcomes[o.Outcome]
 	if !known {

@@ -183,7 +183,6 @@ type processRef struct {
 	Name string `json:"name,omitempty"` // the kernel's name
 }
 
-// session is the session that an event belongs to.
 type session struct {
 	ID        string      `json:"id"`                     // as the commands of lineage take it
 	UID       string      `json:"uid"`                    // as `metadata.correlation_uid`

@@ -81,7 +81,6 @@ func are(n uint64) string {
 	return fmt.Sprintf("%d events are", n)
 }
 
-// command is the program of a process with its arguments.
 func command(p *api.Process) string {
 	return display.Command(p.Argv, cmp.Or(p.Exe, p.Comm), p.ArgvTruncated, commandBytes)
 }

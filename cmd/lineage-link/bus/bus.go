@@ -186,7 +186,6 @@ func (b *Bus) Wait(ctx context.Context) error {
 	}
 }
 
-// Up reports whether the connection exists now.
 func (b *Bus) Up() bool { return b.nc.IsConnected() }
 
 // Subscribe has each called for each message, one after the other. Of more than a few it drops the rest.

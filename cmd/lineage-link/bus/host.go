@@ -46,7 +46,6 @@ type Host struct {
 	quiet               zerolog.Logger
 }
 
-// NewHost answers for the daemon on that socket.
 func NewHost(socket string, log zerolog.Logger) *Host {
 	return &Host{
 		daemon: http.Client{

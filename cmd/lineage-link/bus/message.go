@@ -32,7 +32,6 @@ type Message struct {
 	reply    string            // where an answer goes; empty: nowhere
 }
 
-// Encode makes the body of a document.
 func (m *Message) Encode(doc any) error {
 	body, err := json.Marshal(doc)
 	if err != nil {

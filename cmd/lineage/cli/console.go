@@ -68,7 +68,6 @@ func (c *Console) Print(format string, l *text.Listing) error {
 	return l.Write(c.Page(c.Stdout, format == "wide"), format)
 }
 
-// Page is a page on one of the streams.
 func (c *Console) Page(w io.Writer, wide bool) *text.Page {
 	p := text.NewPage(w, c.Now())
 	p.Wide, p.Width, p.Env = wide, width(w), c.Env
@@ -125,7 +124,6 @@ func (c *Console) During(what func(now time.Time) string) (done func()) {
 	return sync.OnceFunc(func() { close(over); shown.Wait() })
 }
 
-// Terminal gives the size of w if it is a terminal.
 func Terminal(w any) (unix.Winsize, bool) {
 	f, ok := w.(*os.File)
 	if !ok {
@@ -168,7 +166,6 @@ func (c *Console) Confirm(command string, p *text.Page, question string) error {
 	return nil
 }
 
-// Agreed asks a question, and reports whether the answer is yes.
 func (c *Console) Agreed(question string) bool {
 	fmt.Fprintf(c.Stderr, "%s [y/N] ", question)
 	answer, err := bufio.NewReader(c.Stdin).ReadString('\n')

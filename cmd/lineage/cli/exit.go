@@ -17,7 +17,6 @@ type Error struct {
 func (e *Error) Error() string { return e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
 
-// Errorf is an error that ends the command with code.
 func Errorf(code int, format string, args ...any) error {
 	return &Error{code, fmt.Errorf(format, args...)}
 }
@@ -52,7 +51,6 @@ func Silent(code int) error {
 	return &Error{Code: code}
 }
 
-// ExitCode is the exit code of a command that fails with err.
 func ExitCode(err error) int {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Code

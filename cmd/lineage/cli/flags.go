@@ -115,7 +115,6 @@ func Args(least, most int, what string) cobra.PositionalArgs {
 	}
 }
 
-// CompleteList completes the last word of a list.
 func CompleteList(known []string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, _ []string, begun string) (words []cobra.Completion, _ cobra.ShellCompDirective) {
 		before := begun[:strings.LastIndexByte(begun, ',')+1]

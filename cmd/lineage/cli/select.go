@@ -36,7 +36,6 @@ func Selection(cmd *cobra.Command, euid func() int) *api.Selection {
 	return s
 }
 
-// ParseSelection reads the words and flags of a selection.
 func ParseSelection(words []string, euid func() int) (*api.Selection, error) {
 	s := &api.Selection{}
 	f := selecting(s, euid)

@@ -11,7 +11,6 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
-// planned is what an end would do on one host.
 type planned struct {
 	targets []*target // on many hosts
 	plans   []*api.Plan

@@ -30,7 +30,6 @@ type SigningFlags struct {
 	Save   string // the file for other signers; empty: it is sent
 }
 
-// Add adds the flags for a command that is made to a set.
 func (f *SigningFlags) Add(set *pflag.FlagSet) {
 	f.AddSigning(set)
 	set.StringVar(&f.Reason, "reason", "", "with --sign: why, for the audit logs; a `TEXT`")
@@ -43,7 +42,6 @@ func (f *SigningFlags) AddSigning(set *pflag.FlagSet) {
 	set.StringVar(&f.Save, "save", "", "write the signed command to `FILE` and send nothing; see --from")
 }
 
-// Given reports whether a command is to be signed.
 func (f *SigningFlags) Given() bool { return len(f.Keys) > 0 || f.Reason != "" || f.Save != "" }
 
 type CommandSender struct {

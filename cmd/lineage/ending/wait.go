@@ -106,10 +106,8 @@ func (e *Ender) wait(ctx context.Context, targets []*target) {
 	}
 }
 
-// errLeft is the error of a wait that SIGTERM ended.
 var errLeft = errors.New("received SIGTERM; the end continues without this command")
 
-// waiting is the wait for the end of one session.
 type waiting struct {
 	c       api.Client
 	id      string

@@ -33,8 +33,7 @@ const (
 	// how long it waits when it starts.
 	patience      = 200 * time.Millisecond
 	startPatience = 2 * time.Second
-	// pause is the time between two attempts.
-	pause = 20 * time.Millisecond
+	pause         = 20 * time.Millisecond
 	// mostMissed is how often, after each start, an agent waits in vain for a daemon that runs.
 	mostMissed = 5
 )
@@ -46,7 +45,6 @@ const (
 	missed   = "m"
 )
 
-// A Hook is one call of the hook.
 type Hook struct {
 	Agent     Agent
 	In        io.Reader

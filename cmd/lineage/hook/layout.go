@@ -25,7 +25,6 @@ func indentation(top *hujson.Object) string {
 
 func (l layout) line(depth int) string { return "\n" + strings.Repeat(string(l), depth) }
 
-// insertMember puts a member first.
 func (l layout) insertMember(o *hujson.Object, name string, v hujson.ValueTrimmed, depth int) {
 	m := hujson.ObjectMember{
 		Name:  hujson.Value{BeforeExtra: hujson.Extra(l.line(depth)), Value: hujson.String(name)},
@@ -37,7 +36,6 @@ func (l layout) insertMember(o *hujson.Object, name string, v hujson.ValueTrimme
 	o.Members = slices.Insert(o.Members, 0, m)
 }
 
-// insertElement puts an element first.
 func (l layout) insertElement(list *hujson.Array, v any, depth int) {
 	text, err := json.MarshalIndent(v, strings.Repeat(string(l), depth), string(l))
 	if err != nil {

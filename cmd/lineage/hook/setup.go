@@ -13,7 +13,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// An Agent is a coding agent with hooks.
 type Agent struct {
 	Name    string
 	Command string   // what people type, and the name of its program
@@ -105,12 +104,10 @@ func (a Agent) Plan(home string, env func(string) string, program string, undo, 
 	return c, nil
 }
 
-// Empty reports whether there is nothing to change.
 func (c *Change) Empty() bool {
 	return bytes.Equal(c.before, c.after) && (c.before == nil) == (c.after == nil)
 }
 
-// Diff is the change, for people.
 func (c *Change) Diff() string {
 	from, to := c.Path, c.Path
 	if c.before == nil {

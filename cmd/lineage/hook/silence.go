@@ -62,7 +62,6 @@ func (n *Note) Add(text string) bool {
 	return errors.Join(err, f.Close()) == nil
 }
 
-// Remove notes that a daemon answers.
 func (n *Note) Remove() {
 	if root := n.open(); root != nil {
 		_ = root.Remove(n.name)

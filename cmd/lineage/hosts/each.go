@@ -18,7 +18,6 @@ const AtOnce = 32
 // Time is how long one of many hosts may take to be reached and to answer.
 const Time = 10 * time.Second
 
-// Dialer connects to the daemon of a host.
 type Dialer func(ctx context.Context, host string) (api.Client, error)
 
 // Asker asks the daemon of a host. It may return both an answer and an error.

@@ -42,7 +42,6 @@ type Flag struct {
 	Env func(string) string
 }
 
-// Set adds what text names.
 func (f *Flag) Set(text string) error {
 	for word := range strings.SplitSeq(text, ",") {
 		if err := f.add(word); err != nil {

@@ -23,7 +23,6 @@ func (l *List) String() string { return strings.Join(*l, ",") }
 
 func (l *List) Type() string { return "hosts" }
 
-// add adds hosts, each once.
 func (l *List) add(names ...string) error {
 	for _, name := range names {
 		if err := check(name); err != nil {

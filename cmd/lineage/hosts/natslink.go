@@ -31,7 +31,6 @@ type NATSLink struct {
 	socket string
 }
 
-// StartNATSLink starts the program, and returns when it is connected.
 func StartNATSLink(ctx context.Context, program string, o *service.LinkOptions) (*NATSLink, error) {
 	dir, err := os.MkdirTemp("", "lineage-nats-") // with mode 0700
 	if err != nil {

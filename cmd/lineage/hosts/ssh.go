@@ -34,7 +34,6 @@ func (f *Failure) Temporary() bool { return false }
 // user's configuration and known hosts.
 var arguments = []string{"-T", "-a", "-x", "-o", "BatchMode=yes", "-o", "ClearAllForwardings=yes", "--"}
 
-// Dial connects to the daemon of a host.
 func Dial(ctx context.Context, host string) (api.Client, error) {
 	return api.DialOver(ctx, host, func(context.Context) (net.Conn, error) { return connect(host) })
 }

@@ -137,7 +137,6 @@ func (v *receipt) session(doc *api.Session) {
 	v.say("Degraded", display.Text(strings.Join(doc.Degraded, "; ")))
 }
 
-// began is the command that the session began with.
 func (p *Page) began() string {
 	root := p.session.Root
 	if root == nil {

@@ -64,7 +64,6 @@ func lasted(from, until uint64) string {
 	return display.Duration(time.Duration(max(until, from) - from))
 }
 
-// stamp is a time of day, with its zone.
 func stamp(t *time.Time) string {
 	if t == nil {
 		return "not known"

@@ -77,7 +77,6 @@ type portRow struct {
 	PID                          int
 }
 
-// Write writes the page, with the receipt, if there is one.
 func (p *Page) Write(w io.Writer, r *api.Report) error {
 	p.settle(r)
 	sorted := p.members.sorted()
@@ -145,7 +144,6 @@ func (p *Page) rows(c *content, s scale) {
 	}
 }
 
-// notes says what the page shows, and what not.
 func (p *Page) notes(c *content, r *api.Report, shown int) {
 	c.Parts = []fact{{"receipt", "Receipt"}, {"timeline", "Timeline"}}
 	if len(c.Calls) > 0 {

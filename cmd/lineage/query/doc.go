@@ -9,5 +9,4 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
-// Asker asks the daemon one question.
 type Asker func(context.Context, api.Client) (*text.Listing, error)

@@ -99,7 +99,6 @@ func Trees(ctx context.Context, c api.Client, sel *api.Selection,
 	return trees, nil
 }
 
-// Left lists what the selected sessions have left behind.
 func Left(list func(*api.Orphans) *text.Listing) func(context.Context, api.Client, *api.Selection) (*text.Listing, error) {
 	return func(ctx context.Context, c api.Client, sel *api.Selection) (*text.Listing, error) {
 		doc, err := sel.LeftBy(ctx, c)
@@ -119,7 +118,6 @@ func Equal(ctx context.Context, c api.Client, sel *api.Selection) (*text.Listing
 // HostOrphans finds the orphans of this host; unknown is what could not be read.
 type HostOrphans func(context.Context) (orphans []text.HostOrphan, unknown []string, err error)
 
-// Outside lists those that are in no session.
 func Outside(ctx context.Context, c api.Client, find HostOrphans) (*text.Listing, error) {
 	orphans, unknown, err := find(ctx)
 	if err != nil {

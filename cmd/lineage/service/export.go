@@ -18,7 +18,6 @@ const ExportProgram = "lineage-export"
 // ExportSignals are what can be sent by OTLP.
 var ExportSignals = []string{"traces", "logs"}
 
-// ExportOptions are what the flags set.
 type ExportOptions struct {
 	OTLP       string
 	Signals    []string

@@ -20,7 +20,6 @@ const LinkProgram = "lineage-link"
 // OperatorArg is the first argument of the program as -H with a group starts it.
 const OperatorArg = "operator"
 
-// LinkOptions are what the flags set.
 type LinkOptions struct {
 	Servers []string
 	Nkey    string
@@ -69,7 +68,6 @@ func (o *LinkOptions) Check() error {
 	return nil
 }
 
-// Secure reports whether the servers are reached by TLS.
 func (o *LinkOptions) Secure() bool { return strings.HasPrefix(o.Servers[0], "tls:") }
 
 // checkServer reports whether it is a URL with TLS. Without it others could read and change what is sent,
@@ -130,7 +128,6 @@ const ReceiptsStream = "LIN_RECEIPTS"
 // HostsStream is the stream of the KV bucket LIN_HOSTS, which has a key for each host that is there.
 const HostsStream = "KV_LIN_HOSTS"
 
-// HostSubject is the key of a host.
 func HostSubject(host string) string { return "$KV.LIN_HOSTS." + host }
 
 // CommandSubject is where a host takes signed commands. The answer is that of POST /v1/commands, in parts.
@@ -166,7 +163,6 @@ const (
 	Gzip           = "gzip"
 )
 
-// Receipt is a message of the stream.
 type Receipt struct {
 	api.Head
 	Host string `json:"host"` // its name in subjects; the header Nats-Msg-Id has it before a slash and the id

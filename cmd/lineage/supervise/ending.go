@@ -165,7 +165,6 @@ func (e *ending) reaped(pid int, ws unix.WaitStatus) {
 	delete(e.byPID, pid)
 }
 
-// died sets the outcome, once for each process.
 func (l *leftover) died(how api.OutcomeKind) {
 	l.Outcome.Outcome = cmp.Or(l.Outcome.Outcome, how)
 }

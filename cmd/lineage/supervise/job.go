@@ -106,7 +106,6 @@ func (j *job) collect(pid int) bool {
 	return true
 }
 
-// signal acts on a signal that was sent to us.
 func (j *job) signal(sig unix.Signal) {
 	switch sig {
 	case unix.SIGCONT:
@@ -152,7 +151,6 @@ func (j *job) insists() bool {
 	return false
 }
 
-// stopped acts on a stop of the command.
 func (j *job) stopped(sig unix.Signal) {
 	asks := sig == unix.SIGTTIN || sig == unix.SIGTTOU
 	if asks && j.tty.foreground() {

@@ -18,7 +18,6 @@ type LeakCheck struct {
 	After time.Duration // after the command's exit; a process that lives then is a leak
 }
 
-// leaks is what is known of a command's leaks.
 type leaks struct {
 	looked bool                  // the session lived on for LeakCheck.After, and we ended it
 	nodes  map[api.Ref]*api.Node // what lived then, and its creators; nil: not known
@@ -64,7 +63,6 @@ func (k *leaks) lived(p api.Outcome) bool {
 	return n != nil && n.State == api.StateLive && p.Leftover
 }
 
-// lists reports whether a leftover is shown.
 func (k *leaks) lists(p api.Outcome) bool { return k.nodes == nil || k.lived(p) }
 
 // when says when leftovers were alive, before the words "CMD exited".

@@ -38,7 +38,6 @@ const (
 	OnExitReport = "report"
 )
 
-// Options say what to run and how.
 type Options struct {
 	Name      string         // of the session; may be empty
 	Exclusive string         // one of [api.Exclusive], with a Name; "": no

@@ -102,7 +102,6 @@ func stopLike(sig unix.Signal) {
 	unix.Tgkill(os.Getpid(), unix.Gettid(), sig)
 }
 
-// withBlocked calls f in a thread in which sig is blocked.
 func withBlocked(sig unix.Signal, f func() error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -153,7 +153,6 @@ func (t *timed) tell(r *runner, sig unix.Signal) {
 	}
 }
 
-// code is the exit code of timeout(1).
 func (t *timed) code(ws unix.WaitStatus) int {
 	switch {
 	case !t.over && ws.Signaled():

@@ -30,7 +30,6 @@ func Doctor(d api.Doctor) *Listing {
 	return l
 }
 
-// checked is the verdict of a self-check, with its time, and its colour.
 func checked(p *Page, c *api.SelfCheck) (verdict, color string) {
 	verdict, color = "passed", green
 	if !c.OK {

@@ -15,7 +15,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api/display"
 )
 
-// Formats are the values of -o.
 var Formats = []string{"table", "wide", "json", "jsonl", "name"}
 
 // Documents are the formats of an answer without columns and names.
@@ -50,7 +49,6 @@ func documentOf[T any](several bool, kind string, all []T) any {
 	return all[0]
 }
 
-// Write writes l to the page: all of it, or nothing.
 func (l *Listing) Write(p *Page, format string) error {
 	switch format {
 	case "json":

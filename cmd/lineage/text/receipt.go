@@ -10,7 +10,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api/display"
 )
 
-// Receipt is how one session ended.
 type Receipt struct {
 	Report *api.Report
 	// Before is when it ended, if that was before this request.

@@ -30,7 +30,6 @@ func Sessions(list *api.Sessions) *Listing {
 	return l
 }
 
-// tabular is a listing whose text is one table.
 func tabular(of func(*Page) table) *Listing {
 	return &Listing{table: of, Text: func(p *Page) {
 		t := of(p)
@@ -158,7 +157,6 @@ func containerName(s *api.Session) string {
 // is that of one whose members are stopped by a pause.
 const Leftover, Paused = "leftover", "paused"
 
-// stateText is the state, and whether the session is kept.
 func stateText(s *api.Session) string {
 	switch {
 	case s.Kept:
@@ -183,7 +181,6 @@ func idle(s *api.Session) string {
 	return display.Age(time.Duration(s.IdleSeconds * float64(time.Second)))
 }
 
-// age is the age of a session, for an ended one at its end.
 func age(p *Page, s *api.Session) string {
 	if s.State == api.StateEnded {
 		return lasted(s)

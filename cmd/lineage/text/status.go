@@ -19,10 +19,8 @@ type Status struct {
 // shown.
 func NewStatus(w io.Writer, width int) *Status { return &Status{w: w, width: width} }
 
-// Possible reports whether a line would be shown.
 func (s *Status) Possible() bool { return s.width > 0 }
 
-// Show writes the line, over the previous one.
 func (s *Status) Show(line string) {
 	if s.Possible() {
 		s.Shown = true
@@ -30,7 +28,6 @@ func (s *Status) Show(line string) {
 	}
 }
 
-// Clear removes the line.
 func (s *Status) Clear() {
 	if s.Shown {
 		io.WriteString(s.w, "\r\x1b[K")

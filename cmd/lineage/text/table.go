@@ -27,7 +27,6 @@ type table struct {
 	ragged bool       // the columns are not aligned: an agent that reads this pays for blanks
 }
 
-// header is the first row.
 func header(columns []string) []string {
 	return strings.Fields(strings.ToUpper(strings.Join(columns, " ")))
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// VersionDocument is the document of `version -o json`.
 type VersionDocument struct {
 	api.Head
 	Version string            `json:"version"`

@@ -69,7 +69,6 @@ func writeWhy(p *Page, why *api.Why, what string) {
 	}
 }
 
-// membership says in which session a process is.
 func membership(s *api.Session) string {
 	if s == nil {
 		return "in no session"

@@ -10,7 +10,6 @@ import (
 	"github.com/lineage-ebpf/lineage/tui"
 )
 
-// Connect returns a client for what is to be shown.
 type Connect func(context.Context) (tui.Client, error)
 
 // Daemon shows a daemon. If none runs yet, the view waits for one; every other failure is an error now.

@@ -56,7 +56,6 @@ const (
 
 const failed = 125
 
-// Account is the account that the command runs as.
 type Account struct {
 	UID    int
 	GID    int
@@ -157,7 +156,6 @@ func becomeCommand(args []string) int {
 	}))
 }
 
-// SetEnv returns env with name set to value, once.
 func SetEnv(env []string, name, value string) []string {
 	env = slices.DeleteFunc(slices.Clone(env), func(kv string) bool {
 		k, _, _ := strings.Cut(kv, "=")

@@ -10,7 +10,6 @@ import (
 
 // What the tests of the package as a whole call.
 
-// TakeDown is what Unload does on this host.
 func (h Host) TakeDown(ctx context.Context, i system.Instance, force bool) error {
 	return h.takeDown(ctx, i, force)
 }

@@ -77,7 +77,6 @@ func favoured() int {
 	return 0
 }
 
-// threads are the numbers of this process's.
 func threads() (names []string) {
 	all, _ := os.ReadDir("/proc/self/task")
 	for _, t := range all {

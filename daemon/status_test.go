@@ -30,7 +30,6 @@ func listenTo(t *testing.T) *net.UnixConn {
 	return c
 }
 
-// message waits for the next message.
 func message(t *testing.T, c *net.UnixConn) []string {
 	t.Helper()
 	fields, err := hear(c, time.Minute)
@@ -62,7 +61,6 @@ func takeAll(t *testing.T, c *net.UnixConn) {
 	require.NoError(t, err)
 }
 
-// until waits for a message with that field.
 func until(t *testing.T, c *net.UnixConn, field string) []string {
 	t.Helper()
 	for {

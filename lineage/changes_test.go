@@ -29,7 +29,6 @@ func (m mirror) take(g *Graph, limit int) (more bool) {
 	return c.More
 }
 
-// everything returns all nodes of the graph.
 func everything(g *Graph) mirror {
 	all := mirror{}
 	for _, slab := range g.slabs {

@@ -113,7 +113,6 @@ func (w *world) pick(zombie bool) []ID {
 
 func (w *world) live() []ID { return w.pick(false) }
 
-// run takes random steps.
 func (w *world) run(steps int) {
 	for range steps {
 		live, zombies := w.live(), w.pick(true)

@@ -17,7 +17,6 @@ type actor struct {
 	missed  bool // it could not be entered at its birth: a reconcile pass without room kills it
 }
 
-// act is a session of the scene.
 type act struct {
 	name      string
 	id        tracer.SessionID
@@ -69,7 +68,6 @@ func (s *act) within(of *act) bool {
 	return false
 }
 
-// mayDie reports whether it may have been killed.
 func (a *actor) mayDie() bool { return a.missed || a.in.doomed() }
 
 func (a *actor) gone() bool { return a.exited || gone(a.channel) }

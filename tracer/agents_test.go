@@ -21,7 +21,6 @@ func agent(t *testing.T, name, script string) *workload {
 	return start(t, "exec "+shellNamed(t, name)+" -c '"+script+"'")
 }
 
-// shellNamed returns the path of a shell under another name.
 func shellNamed(t *testing.T, name string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
@@ -29,7 +28,6 @@ func shellNamed(t *testing.T, name string) string {
 	return path
 }
 
-// opened waits until the process has a session.
 func opened(t *testing.T, tr *tracer.Tracer, pid uint32) tracer.SessionInfo {
 	t.Helper()
 	var s tracer.SessionInfo
@@ -274,7 +272,6 @@ func TestAgentLimit(t *testing.T) {
 	next.gone()
 }
 
-// agentOf is agent as another user.
 func agentOf(t *testing.T, uid uint32, script string) *workload {
 	t.Helper()
 	path := shellNamed(t, agentName)

@@ -15,7 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mountAt mounts a bpffs for this test.
 func mountAt(t *testing.T, options string) string {
 	t.Helper()
 	tracertest.Dir(t) // in our own mount namespace

@@ -105,7 +105,6 @@ func SpoilPrograms() (back func()) {
 	return func() { loadLineage = load }
 }
 
-// faults is struct faults of bpf/faults.h.
 type faults struct {
 	Calls, From, To, Failed uint64
 	Places                  [4096][16]byte
@@ -133,7 +132,6 @@ func (t *Tracer) Calls() (places []string, failed int, err error) {
 	return places, int(f.Failed), nil
 }
 
-// hold is struct hold of bpf/faults.h.
 type hold struct {
 	Place          [16]byte
 	Most, Until    uint64
@@ -154,7 +152,6 @@ func (t *Tracer) Hold(which uint32, place string, most time.Duration) error {
 	return t.maps["holds"].Put(which, &h)
 }
 
-// Held reports whether a program has come to the hold 0.
 func (t *Tracer) Held() (bool, error) {
 	h, err := t.held()
 	return h.State >= reached, err
@@ -258,7 +255,6 @@ func (t *Tracer) Instructions() (map[string]Instructions, error) {
 // AttachCloser attaches what a sentence at level 2 attaches, until the result is closed.
 func (t *Tracer) AttachCloser() (io.Closer, error) { return t.attachCloser() }
 
-// LoseRecord removes the record of a session that has members.
 func (t *Tracer) LoseRecord(id SessionID) error {
 	return t.maps[bpf.LineageMapSessions].Put(slotOf(id), &bpf.LineageSession{})
 }

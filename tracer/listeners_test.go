@@ -41,7 +41,6 @@ func newServer(t *testing.T, o tracer.Options) *server {
 	return s
 }
 
-// newMember returns one that is the root of a session.
 func newMember(t *testing.T, o tracer.Options) *server {
 	s := newServer(t, o)
 	s.join()
@@ -80,7 +79,6 @@ func (s *server) event(what tracer.EventType) tracer.Event {
 	return ev
 }
 
-// closed takes the event that the socket of an earlier one was closed.
 func (s *server) closed(began tracer.Event) {
 	s.t.Helper()
 	if over := s.event(tracer.EventUnlisten); !same(over, began) {
@@ -97,7 +95,6 @@ func (s *server) silent() {
 	s.event(tracer.EventUnlisten)
 }
 
-// listeners returns what the kernel lists.
 func (s *server) listeners() (all []tracer.Event) {
 	s.t.Helper()
 	require.NoError(s.t, s.tr.Listeners(func(ev *tracer.Event) { all = append(all, *ev) }))

@@ -62,7 +62,6 @@ func (o *oldSide) make(spec *ebpf.MapSpec) {
 	o.maps[spec.Name] = m
 }
 
-// put sets the named fields of one element.
 func (o *oldSide) put(name, of string, key uint32, fields map[string]any) {
 	o.t.Helper()
 	s := o.types[of]

@@ -170,7 +170,6 @@ func (w *world) last(before int) *session {
 	return w.sessions[len(w.sessions)-1]
 }
 
-// within reports whether the session is s, or nested in it.
 func (x *session) within(s *session) bool {
 	for ; x != nil; x = x.parent {
 		if x == s {

@@ -17,7 +17,6 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
-// pinned reports whether a kernel side is pinned under dir.
 func pinned(dir string) bool {
 	found, _ := filepath.Glob(filepath.Join(dir, tracer.ABI()+"-*"))
 	return len(found) > 0

@@ -120,7 +120,6 @@ func hear(channel int) (string, error) {
 	return string(b[:n]), nil
 }
 
-// ask sends a command and returns the puppet's answer.
 func ask(channel int, command string) (string, error) {
 	if err := unix.Sendto(channel, []byte(command), unix.MSG_NOSIGNAL, nil); err != nil {
 		if errors.Is(err, unix.EPIPE) {

@@ -88,7 +88,6 @@ func onOneCPU(t *testing.T, w *workload) {
 	require.NoError(t, unix.SchedSetaffinity(int(w.pid()), &one))
 }
 
-// flushed returns the events so far.
 func flushed(t *testing.T, tr *tracer.Tracer) (all []tracer.Event) {
 	t.Helper()
 	require.NoError(t, tr.Flush())

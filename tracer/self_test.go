@@ -65,7 +65,6 @@ func attemptsOn(t *testing.T, dir string) attempts {
 	}
 }
 
-// try returns the result of each attempt.
 func (a attempts) try() []string {
 	a.t.Helper()
 	// The pin that it may unlink is its own.

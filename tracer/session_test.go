@@ -64,7 +64,6 @@ func settled(t testing.TB, tr *tracer.Tracer, id tracer.SessionID) tracer.Sessio
 	return s
 }
 
-// settledBy is settled, for a session that must have ended for that cause.
 func settledBy(t testing.TB, tr *tracer.Tracer, id tracer.SessionID, cause tracer.Cause) {
 	t.Helper()
 	require.Equal(t, settled(t, tr, id).Cause, cause)

@@ -33,7 +33,6 @@ func newVictim(t *testing.T, tr *tracer.Tracer, events iter.Seq[tracer.Event], s
 	return v
 }
 
-// next returns the next event of the type about the root.
 func (v *victim) next(what tracer.EventType) tracer.Event {
 	v.t.Helper()
 	for ev := range v.events {
@@ -50,7 +49,6 @@ func (v *victim) signal(sig unix.Signal) {
 	require.NoError(v.t, unix.Kill(int(v.pid()), sig))
 }
 
-// fromUs reports whether s was sent by this process.
 func fromUs(s *tracer.Signal, sig unix.Signal) bool {
 	return s != nil && s.Number == uint8(sig) && s.Sender == tracer.ByProcess && s.By.PID == uint32(os.Getpid()) &&
 		s.By.Start != 0 && s.UID == uint32(os.Geteuid()) && s.Session == 0 && s.Comm != "" && s.Time != 0

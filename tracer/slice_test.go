@@ -140,7 +140,6 @@ func slice(l *protocol.Slice, id tracer.SessionID, seen []tracer.Event) {
 	l.Processes = len(processes)
 }
 
-// number is the key's, from 1.
 func number[K comparable](in map[K]int, key K) int {
 	if in[key] == 0 {
 		in[key] = len(in) + 1
@@ -148,7 +147,6 @@ func number[K comparable](in map[K]int, key K) int {
 	return in[key]
 }
 
-// mutant changes one step.
 func mutant(l *protocol.Slice, rnd *rand.Rand) *protocol.Slice {
 	x := *l
 	i, how := rnd.IntN(len(x.Steps)), rnd.IntN(3)

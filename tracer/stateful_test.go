@@ -36,7 +36,6 @@ func testStateful(t *testing.T, o tracer.Options) {
 		s.tr.Features().Level, s.sequences, s.steps, s.takenOver, s.agents)
 }
 
-// stage is what all sequences share.
 type stage struct {
 	*testing.T
 	options tracer.Options

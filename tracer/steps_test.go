@@ -16,7 +16,6 @@ const (
 	takeOvers = 1  // per sequence: one takes a second or two
 )
 
-// step takes one step that is possible now.
 func (w *world) step(t *rapid.T) {
 	w.steps++
 	live := w.some(func(p *process) bool { return !p.dead })

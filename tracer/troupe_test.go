@@ -47,7 +47,6 @@ func (p *troupe) called(id tracer.SessionID) string {
 	return fmt.Sprint("session ", id)
 }
 
-// step notes what is done next.
 func (p *troupe) step(format string, args ...any) {
 	p.Helper()
 	places, failed, err := p.tr.Calls()
@@ -279,7 +278,6 @@ func (p *troupe) verb(s *act, what string, do func() error) bool {
 	return err == nil
 }
 
-// end begins the end of a session, as the enforcer does.
 func (p *troupe) end(s *act, grace time.Duration) {
 	p.Helper()
 	if s == nil || s.released {

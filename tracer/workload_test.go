@@ -39,7 +39,6 @@ func until(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// receive returns the next value of c.
 func receive[T any](t testing.TB, what string, c <-chan T) (value T, ok bool) {
 	t.Helper()
 	select {
@@ -62,7 +61,6 @@ type workload struct {
 
 func start(t testing.TB, script string) *workload { return startAs(t, 0, script) }
 
-// startAs is start as another user.
 func startAs(t testing.TB, uid uint32, script string) *workload {
 	t.Helper()
 	w := &workload{t: t, cmd: exec.Command("/bin/sh", "-c", "echo; read go || exit; "+script)}
@@ -111,14 +109,12 @@ func (w *workload) goOn() {
 	w.tell("go")
 }
 
-// tell writes a line for the workload to read.
 func (w *workload) tell(line string) {
 	w.t.Helper()
 	_, err := io.WriteString(w.in, line+"\n")
 	require.NoError(w.t, err)
 }
 
-// line is the next line that the workload prints.
 func (w *workload) line() string {
 	w.t.Helper()
 	w.readFor(patience)
@@ -157,7 +153,6 @@ func (w *workload) gone() {
 	w.rest()
 }
 
-// held reports whether a process of the workload lives.
 func (w *workload) held() bool {
 	w.t.Helper()
 	w.readFor(time.Millisecond)

@@ -15,7 +15,6 @@ import (
 	"github.com/lineage-ebpf/lineage/tui/panes"
 )
 
-// onOrphan is a screen with the process 4130 selected.
 func onOrphan(t *testing.T, f *apitest.Client) *screen {
 	s := newScreen(t, f, Options{}, 80, 24)
 	s.frames(scene())

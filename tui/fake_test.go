@@ -16,7 +16,6 @@ import (
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
-// noon is the time at which every test begins.
 var noon = time.Date(2026, 3, 4, 12, 3, 20, 0, time.UTC)
 
 func at(second int) *time.Time {
@@ -53,7 +52,6 @@ func newScreen(t testing.TB, f *apitest.Client, o Options, width, height int) *s
 	return s
 }
 
-// shown is a screen with the scene.
 func shown(t testing.TB, width, height int) *screen {
 	s := newScreen(t, newFake(), Options{}, width, height)
 	s.frames(scene())
@@ -83,7 +81,6 @@ func (s *screen) run(cmd tea.Cmd) {
 	}
 }
 
-// frames gives the model frames as one batch.
 func (s *screen) frames(frames ...*api.Frame) {
 	f := picture.NewFeed(nil)
 	for _, fr := range frames {
@@ -130,7 +127,6 @@ func stroke(k string) tea.KeyPressMsg {
 	return tea.KeyPressMsg{Code: []rune(k)[0], Text: k}
 }
 
-// typed types text.
 func (s *screen) typed(text string) {
 	for _, r := range text {
 		s.send(tea.KeyPressMsg{Code: r, Text: string(r)})

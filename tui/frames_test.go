@@ -118,7 +118,6 @@ var states = []struct {
 // colored are states that together have all colours.
 var colored = []string{"home", "exited shown", "sessions", "events focused", "timeline", "timeline of calls", "end now", "end result", "degraded"}
 
-// status changes the status line's facts.
 func (s *screen) status(change func(*api.WatchStatus)) {
 	st := s.model.link.status
 	change(&st)
@@ -190,10 +189,8 @@ func (s *screen) withEvents() {
 		api.Event{Seq: 14, Time: at(-1), Type: "lost", Session: "k3x9q2", Count: 3, Where: "ring"})
 }
 
-// take makes the events pane take new events.
 func (s *screen) take() { s.events.Take(); s.arrange() }
 
-// forget empties the picture.
 func (s *screen) forget() { s.view.Apply(&picture.Batch{Reset: true}) }
 
 // dialogWithout opens the dialog without a plan yet.

@@ -47,7 +47,6 @@ printf '{"verdict": "clean", "verdict_why": "%s"}' "$verb$given" >"$report"
 exit $code
 `
 
-// command is a script that the stub runs, without a daemon.
 func command(t *testing.T, ctx context.Context, script string) *run.Cmd {
 	t.Helper()
 	cmd := run.CommandContext(ctx, "/bin/sh", "-c", script)

@@ -24,7 +24,6 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
-// numbered encodes a record as its id.
 func numbered(r *follow.Record) iter.Seq[follow.LogRecord] {
 	return slices.Values([]follow.LogRecord{{JSON: []byte(r.ID)}})
 }

@@ -54,7 +54,6 @@ func noted(t *testing.T, path string) (born int, last int64) {
 	return born, last
 }
 
-// monotonic is a time as the processes note it.
 func monotonic(t *testing.T, at time.Time) int64 {
 	t.Helper()
 	var now unix.Timespec

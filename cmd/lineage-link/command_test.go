@@ -43,10 +43,8 @@ func newKey(t *testing.T) (file string) {
 // operated is the policy of a host that knows the operator.
 const operated = "operators: [{name: ann, verbs: end}]\n"
 
-// knows makes a host know the operator.
 func (c *commanded) knows(w *world) { w.Operators(c.key) }
 
-// sign makes a signed command that ends a session.
 func (c *commanded) sign(session string, flags ...string) []byte {
 	c.T.Helper()
 	file := filepath.Join(c.T.TempDir(), "command")
@@ -62,7 +60,6 @@ func (c *commanded) run(name string, flags ...string) (id string) {
 	return c.Session(name).ID
 }
 
-// send sends a message to the host, and returns a subscription for the answers.
 func (c *commanded) send(message []byte) *nats.Subscription {
 	c.T.Helper()
 	inbox := c.ann.NewInbox()
@@ -71,7 +68,6 @@ func (c *commanded) send(message []byte) *nats.Subscription {
 	return s
 }
 
-// next is the status of the next answer, and its document.
 func (c *commanded) next(s *nats.Subscription) (status string, text string) {
 	c.T.Helper()
 	m, err := s.NextMsg(stage.Patience)
@@ -79,7 +75,6 @@ func (c *commanded) next(s *nats.Subscription) (status string, text string) {
 	return m.Header.Get(service.StatusHeader), string(plain(c.T, m))
 }
 
-// accepted sends a message, which must be accepted.
 func (c *commanded) accepted(message []byte) (d api.CommandReply) {
 	c.T.Helper()
 	status, text := c.next(c.send(message))
@@ -97,7 +92,6 @@ func (c *commanded) connected() {
 	})
 }
 
-// receipt is the receipt of a command that a reply has.
 func receipt(t *testing.T, d *api.CommandReply) (r api.CommandReceipt) {
 	t.Helper()
 	require.NoError(t, json.Unmarshal([]byte(d.Receipt), &r))

@@ -180,7 +180,6 @@ func (c *crowd) list() (n int) {
 	}
 }
 
-// rss is the server's memory in KiB.
 func (c *crowd) rss() int {
 	c.T.Helper()
 	n, err := strconv.Atoi(strings.TrimSuffix(stage.ProcStatus(c.server.Process.Pid, "VmRSS"), " kB"))

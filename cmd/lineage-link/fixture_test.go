@@ -89,7 +89,6 @@ func (w *world) open(hosts []string) {
 	}
 }
 
-// connect makes a connection of a user.
 func (w *world) connect(user string) *nats.Conn {
 	w.T.Helper()
 	key, err := nats.NkeyOptionFromSeed(filepath.Join(w.dir, user+".seed"))
@@ -132,7 +131,6 @@ func (w *world) join(policy string, prepare ...func(*world)) {
 	})
 }
 
-// path is a file of the host, or of a user.
 func (w *world) path(what string) string { return filepath.Join(w.dir, w.name+"."+what) }
 
 // nkey makes an identity, and returns its public key.
@@ -148,7 +146,6 @@ func (w *world) nkey(name string, uid, gid int) string {
 	return public
 }
 
-// free is a port that nobody listens on.
 func free(t *testing.T) int {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -201,7 +198,6 @@ func (w *world) daemon() {
 	w.serves = w.GroupDaemon(args...)
 }
 
-// start starts the link.
 func (w *world) start() {
 	w.T.Helper()
 	w.links = w.service("log", w.Copy("/proc/self/exe"), "lngtest-link", "--socket", w.Socket, "--server", w.url(), "--ca", filepath.Join(w.dir, "cert.pem"),
@@ -250,7 +246,6 @@ func (w *world) api(what, body string) []byte {
 	return m.Data
 }
 
-// receipts are the messages of the stream, in their order.
 func (w *world) receipts() (all []service.Receipt) {
 	w.T.Helper()
 	var info struct {
@@ -272,7 +267,6 @@ func (w *world) receipts() (all []service.Receipt) {
 	return all
 }
 
-// plain is the body of a message.
 func plain(t *testing.T, m *nats.Msg) []byte {
 	t.Helper()
 	if m.Header.Get(service.EncodingHeader) != service.Gzip {
@@ -285,7 +279,6 @@ func plain(t *testing.T, m *nats.Msg) []byte {
 	return text
 }
 
-// log is what the last link has logged.
 func (w *world) log() string {
 	w.T.Helper()
 	return string(require.ReadFile(w.T, w.path("log")))

@@ -97,7 +97,6 @@ type answer struct {
 	Document    json.RawMessage
 }
 
-// answers are what the hosts answer.
 func (f *fleet) answers(code int, args ...string) []answer {
 	f.T.Helper()
 	var doc struct{ Items []answer }

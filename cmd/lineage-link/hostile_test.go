@@ -28,7 +28,6 @@ type held struct {
 	whole             bool // the bus delivers it unchanged
 }
 
-// hostile is a bus, and the commands that it has.
 type hostile struct {
 	*commanded
 	keys map[string]string // files

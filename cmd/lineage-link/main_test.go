@@ -18,7 +18,6 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 )
 
-// export stores receipts as the exporter does.
 func export(args []string) int {
 	store, err := follow.OpenStore(args[5])
 	var b *bus.Bus

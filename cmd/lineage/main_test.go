@@ -25,7 +25,6 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files again")
 
-// noon is the time of every test.
 var noon = time.Date(2026, 3, 4, 12, 3, 20, 0, time.UTC)
 
 func at(second int) *time.Time {
@@ -33,7 +32,6 @@ func at(second int) *time.Time {
 	return &t
 }
 
-// world is an app with a fake environment.
 type world struct {
 	*app
 	t        *testing.T
@@ -77,7 +75,6 @@ func newWorld(t *testing.T, c api.Client) *world {
 	return w
 }
 
-// run runs one command line.
 func (w *world) run(args ...string) (code int, stdout, stderr string) {
 	w.t.Helper()
 	w.out.Reset()
@@ -97,7 +94,6 @@ func (w *world) record(args ...string) string {
 	return s + fmt.Sprintf("--- exit %d\n", code)
 }
 
-// golden compares got with testdata/name.golden.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	got = strings.ReplaceAll(got, runtime.Version(), "goX.Y")

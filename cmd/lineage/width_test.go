@@ -123,7 +123,6 @@ func TestPlumbing(t *testing.T) {
 	}
 }
 
-// commands are a command and all below it.
 func commands(cmd *cobra.Command) []*cobra.Command {
 	all := []*cobra.Command{cmd}
 	for _, c := range cmd.Commands() {

@@ -94,7 +94,6 @@ func TestPeer(t *testing.T) {
 	}
 }
 
-// identified is how an access judges a peer.
 func identified(p Peer) Caller {
 	k := kerneltest.New()
 	k.Add(p.PID, 1, "lngtest")

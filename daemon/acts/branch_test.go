@@ -21,7 +21,6 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// refused checks the code of a refusal.
 func (s *stage) refused(err error, code string) {
 	s.Helper()
 	var e *api.Error

@@ -10,7 +10,6 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// nodes are all that a graph knows.
 type nodes struct {
 	registry.Graph
 	all map[tracer.Identity]lineage.Node

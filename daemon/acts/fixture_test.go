@@ -58,12 +58,10 @@ func newStage(t *testing.T) *stage {
 	return s
 }
 
-// branch is that of a process of the session.
 func (s *stage) branch(pid uint32) *Branch {
 	return &Branch{Subject: Subject{Root: s.k.Proc(pid).Identity, Session: s.from}, UID: 1000}
 }
 
-// in checks the session of live processes.
 func (s *stage) in(id tracer.SessionID, pids ...uint32) {
 	s.Helper()
 	for _, pid := range pids {
@@ -73,7 +71,6 @@ func (s *stage) in(id tracer.SessionID, pids ...uint32) {
 	}
 }
 
-// pids are those of processes.
 func pids(all []tracer.Process) (list []uint32) {
 	for i := range all {
 		list = append(list, all[i].PID)

@@ -15,7 +15,6 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// walking counts the looks at the host.
 type walking struct {
 	*kerneltest.Kernel
 	walks int

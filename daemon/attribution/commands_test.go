@@ -116,7 +116,6 @@ func (h *host) runs(pid uint32, spec tracer.SessionSpec, found ...func()) tracer
 	return info
 }
 
-// armed checks what the kernel knows.
 func (h *host) armed(want map[tracer.Identity]tracer.SessionID) {
 	h.t.Helper()
 	if got := h.K.Settings().Clients; !maps.Equal(got, want) {

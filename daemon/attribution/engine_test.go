@@ -53,7 +53,6 @@ func TestSockets(t *testing.T) {
 	}
 }
 
-// process has procfs show a process.
 func process(t *testing.T, dir string, pid uint32, uid int, exe, pidNamespace string) {
 	t.Helper()
 	name := fmt.Sprint(pid)
@@ -68,7 +67,6 @@ func process(t *testing.T, dir string, pid uint32, uid int, exe, pidNamespace st
 	}
 }
 
-// has has an engine hold the pipes of a container.
 func has(t *testing.T, dir string, engine uint32, container string) {
 	t.Helper()
 	require.NoError(t, os.Symlink("/run/containerd/"+container+"/init-stdout", filepath.Join(dir, fmt.Sprint(engine), "fd/7")))

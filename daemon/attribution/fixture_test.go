@@ -39,7 +39,6 @@ func newWork(t *testing.T, policy string) *work {
 // filesInDir keeps the daemon from the files of this host.
 func filesInDir(w *daemontest.Daemon) { w.Host.Files = w.Dir }
 
-// outsider makes an outsider, forked by an outsider, of the user.
 func (w *work) outsider(pid, parent uint32, comm string, environ ...string) {
 	w.Helper()
 	w.outsiderOf(1000, pid, parent, comm, environ...)
@@ -65,7 +64,6 @@ func (w *work) unseen(f func()) {
 	f()
 }
 
-// become is an exec, of an outsider or a member.
 func (w *work) become(pid uint32, comm string, environ ...string) {
 	w.Helper()
 	w.Exe(pid, "/bin/"+comm)
@@ -163,7 +161,6 @@ func (w *work) panes(pids ...uint32) (companion string) {
 	return w.beside(pids...)
 }
 
-// doc is the session now.
 func (w *work) doc() *api.Session {
 	w.Helper()
 	return daemontest.Get[api.Session](w, "user", "/v1/sessions/"+w.s.ID)

@@ -46,7 +46,6 @@ func write(path string, uid int) error {
 	return errors.Join(os.WriteFile(path, []byte(text), 0o600), os.Chown(path, uid, uid))
 }
 
-// opens reports whether look opens a file.
 func opens(t *testing.T, path string, look func()) bool {
 	t.Helper()
 	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)

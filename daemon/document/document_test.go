@@ -33,7 +33,6 @@ type guest struct{}
 
 func (guest) Argv(_ uint32, argv []string) []string { return slices.Repeat([]string{"."}, len(argv)) }
 
-// running are the processes that the kernel has.
 type running map[uint32]lineage.ID
 
 func (r running) Identify(pid uint32) (lineage.ID, error) {

@@ -10,7 +10,6 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// lives is a live session of a user.
 func lives(id uint64, uid uint32) Session {
 	s := session(id, time.Time{})
 	s.UID = uid

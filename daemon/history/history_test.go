@@ -411,7 +411,6 @@ func TestUntracked(t *testing.T) {
 	}
 }
 
-// stream reads events until the stream ends.
 func stream(w *daemontest.Daemon, who, query string) (all []api.Event, reason string) {
 	w.Helper()
 	l := w.Events(who, "?"+query)

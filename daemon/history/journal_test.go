@@ -52,7 +52,6 @@ func alter(t testing.TB, path, q string, args ...any) {
 	require.NoError(t, errors.Join(err, db.Close()))
 }
 
-// journalHistory is where a test has a new history.
 func journalHistory(t testing.TB) string { return filepath.Join(t.TempDir(), "state", "history.db") }
 
 func write(t testing.TB, j *Journal, b Batch) {

@@ -120,7 +120,6 @@ func hold(what string, args []string) error {
 	return err
 }
 
-// holder is one of these processes.
 type holder struct {
 	*testing.T
 	id      tracer.Identity
@@ -162,7 +161,6 @@ func (h *holder) port() uint16 {
 	return uint16(n)
 }
 
-// identify identifies a process by procfs.
 func identify(pid uint32) (tracer.Identity, error) {
 	return identifyIn("/proc")(pid)
 }

@@ -53,7 +53,6 @@ func listenAndPass(path string) int {
 	return 0
 }
 
-// receiveListener receives what a passer sends.
 func receiveListener(t *testing.T, conn *net.UnixConn) net.Listener {
 	t.Helper()
 	data, oob := make([]byte, 1), make([]byte, unix.CmsgSpace(4))

@@ -49,7 +49,6 @@ func (x *scene) fresh() {
 
 var told = regexp.MustCompile(`\\?"(?:code|exit|message|hint|state|refused_by|refused|sessions|spared)\\?":(?:"(?:\\.|[^"\\])*"|\\"[^"]*"|\[.*?\]|[0-9]+)`)
 
-// post returns what a caller reads.
 func (x *scene) post(who, path string, body any) string {
 	a := x.Do(who, "POST", path, body)
 	x.spent = x.spent || a.Status < 300 && !strings.HasSuffix(path, "/plan")

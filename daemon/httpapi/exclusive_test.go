@@ -48,12 +48,10 @@ func contend(w *daemontest.Daemon, who string, pid uint32, how string) *contende
 	return c
 }
 
-// answer waits for the answer.
 func (c *contender) answer(t *testing.T) daemontest.Reply {
 	return require.Soon(t, c.reply, "no answer")
 }
 
-// begun waits for the contender's session.
 func (c *contender) begun(t *testing.T) *api.Session {
 	t.Helper()
 	return daemontest.Into[api.Session](c.answer(t), http.StatusCreated)

@@ -37,7 +37,6 @@ func (s *Server) caller(ctx context.Context, uid uint32) context.Context {
 	return WithConnection(ctx, s.o.Access.Identify(access.Peer{PID: 23, UID: uid, PIDFD: -1}))
 }
 
-// ask sends one request to an answer.
 func (s *Server) ask(t *testing.T, a answer, method string, uid uint32) *httptest.ResponseRecorder {
 	rec := httptest.NewRecorder()
 	s.serve(a).ServeHTTP(rec, httptest.NewRequest(method, "/lngtest", nil).WithContext(s.caller(t.Context(), uid)))

@@ -26,13 +26,11 @@ func newRegistry(tb testing.TB) (*Registry, *kerneltest.Kernel) {
 	}), k
 }
 
-// session has the registry hold a session of a new process.
 func session(tb testing.TB, o *Registry, k *kerneltest.Kernel, pid uint32) *Session {
 	tb.Helper()
 	return sessionOf(tb, o, k, pid, 1000)
 }
 
-// unheard is a session that the registry does not know.
 func unheard(tb testing.TB, k *kerneltest.Kernel, pid uint32) tracer.SessionID {
 	tb.Helper()
 	k.Add(pid, 1, "lngtest-root")
@@ -49,7 +47,6 @@ func sessionOf(tb testing.TB, o *Registry, k *kerneltest.Kernel, pid, uid uint32
 	return s
 }
 
-// over ends a session as the kernel and the enforcer do.
 func over(o *Registry, s *Session) {
 	s.info.State, s.info.EndedAt, s.result = tracer.StateEmpty, 1, &enforcer.Result{Session: s.info.ID, Verdict: api.VerdictClean}
 	s.emptyAt = o.o.Clock.Boottime()

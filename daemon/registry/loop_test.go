@@ -15,7 +15,6 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// runs has a registry run until the test is over.
 func runs(t *testing.T, o *Registry) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -23,7 +22,6 @@ func runs(t *testing.T, o *Registry) {
 	t.Cleanup(func() { cancel(); <-o.loop.done })
 }
 
-// nested makes a call from inside, and returns its result.
 func nested(call func() error) (what string) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -18,7 +18,6 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(daemontest.Main(m)) }
 
-// world is a daemon with what these tests do to it.
 type world struct{ *daemontest.Daemon }
 
 func newWorld(t *testing.T, options ...daemontest.Option) *world {

@@ -56,7 +56,6 @@ func (w *world) symlink(pid uint32, name, to string) {
 	require.NoError(w, os.Symlink(to, path))
 }
 
-// room adds a process to a container.
 func (w *world) room(pid, parent uint32, cgroup string) {
 	w.Helper()
 	w.Add(pid, parent, 0, "sh")

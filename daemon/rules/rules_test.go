@@ -28,7 +28,6 @@ type host struct {
 	file string
 }
 
-// newHost returns a steward that applies a policy.
 func newHost(t *testing.T, policy string) *host {
 	t.Helper()
 	f := registrytest.New(t)
@@ -62,7 +61,6 @@ func (h *host) runs(pid, parent uint32, comm string) tracer.Identity {
 	return p.Identity
 }
 
-// open opens a session over a process.
 func (h *host) open(pid uint32, spec tracer.SessionSpec) {
 	h.t.Helper()
 	spec.Root, spec.UID = h.k.Proc(pid).Identity, 1000

@@ -27,7 +27,6 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
-// world is a host with operators, and their keys.
 type world struct {
 	*testing.T
 	dir       string
@@ -80,7 +79,6 @@ func (w *world) operators(text string) {
 	require.NoError(w, os.WriteFile(filepath.Join(w.dir, "operators"), []byte(text), 0o644))
 }
 
-// start starts a daemon anew.
 func (w *world) start() {
 	w.checker = newChecker(Options{
 		Ground: registry.Ground{Clock: registry.Clock{
@@ -91,7 +89,6 @@ func (w *world) start() {
 	})
 }
 
-// pass lets time pass.
 func (w *world) pass(d time.Duration) { w.wall, w.monotonic = w.wall.Add(d), w.monotonic+d }
 
 func (w *world) key(name string) ssh.Signer {
@@ -116,7 +113,6 @@ func (w *world) hostKey(kind string) string {
 	return ssh.FingerprintSHA256(s.PublicKey())
 }
 
-// command is a command of now.
 func (w *world) command() api.Command {
 	return api.Command{
 		V: 1, ID: api.NewCommandID(), Verb: api.VerbEnd, Hosts: []string{w.host}, Sessions: []string{"build"}, Reason: "test",
@@ -138,7 +134,6 @@ func (w *world) sign(text string, names ...string) *api.SignedCommand {
 	return s
 }
 
-// carryOut checks and accepts a command.
 func (w *world) carryOut(s *api.SignedCommand) error {
 	o, err := w.check(s)
 	if err == nil {

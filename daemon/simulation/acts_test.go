@@ -206,7 +206,6 @@ func (x *sim) keep(p *kerneltest.Proc) any {
 	return info.ID
 }
 
-// session is any.
 func (x *sim) session() (tracer.SessionInfo, bool) {
 	all := x.k.Records()
 	if len(all) == 0 {

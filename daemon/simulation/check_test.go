@@ -76,7 +76,6 @@ func (x *sim) clean(s *registry.Session) {
 	}
 }
 
-// check is what holds after each step.
 func (x *sim) check() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -111,7 +110,6 @@ func (x *sim) worksFor(p tracer.Identity, in tracer.SessionID) bool {
 		slices.ContainsFunc(x.k.Records(), func(s tracer.SessionInfo) bool { return s.ID == in && (s.For == id || s.Root == p) }))
 }
 
-// caused checks that a session that ends has a reason for that.
 func (x *sim) caused(s *tracer.SessionInfo) {
 	switch root := x.k.Proc(s.Root.PID); s.Cause {
 	case tracer.CauseEnd:
@@ -176,7 +174,6 @@ func (x *sim) settle() {
 	x.over()
 }
 
-// over checks the end of a run.
 func (x *sim) over() {
 	kernel := make(map[tracer.SessionID]bool)
 	for _, s := range x.k.Records() {

@@ -208,7 +208,6 @@ func (x *sim) run() error {
 	return nil
 }
 
-// step is one thing that happens.
 func (x *sim) step() {
 	act := acts[x.rnd.IntN(len(acts))]
 	if act.unlimited && x.limited {

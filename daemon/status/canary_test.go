@@ -25,7 +25,6 @@ func init() {
 	}
 }
 
-// started is a canary that was not released yet.
 func started(t *testing.T) *Canary {
 	t.Helper()
 	runtime.LockOSThread()

@@ -71,7 +71,6 @@ func (g *gallery) read(drop func() bool) {
 	g.Update(func(t registry.Tx) { t.Apply(batch) })
 }
 
-// over ends a session with all its members, or dissolves it.
 func (g *gallery) over(t *rapid.T, id tracer.SessionID, dissolved bool) {
 	if info, err := g.K.Session(id); err != nil || info.State != tracer.StateActive {
 		return
@@ -116,7 +115,6 @@ func (g *gallery) reader(c access.Caller) *watchReader {
 	return &watchReader{w: &watcher{feed: g.f, out: g.f.o.To(httptest.NewRecorder(), c), caller: c, whole: true}, picture: apitest.NewPicture()}
 }
 
-// watchReader is a client of the view.
 type watchReader struct {
 	w       *watcher
 	picture *apitest.Picture

@@ -11,7 +11,6 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
-// at is the instance of a socket.
 func at(t *testing.T, socket string) Instance {
 	t.Helper()
 	i, err := InstanceOf(socket)

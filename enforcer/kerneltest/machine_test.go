@@ -26,7 +26,6 @@ type pair struct {
 	log   []string
 }
 
-// act takes an action on both.
 func (p *pair) act(name string, arg int) error {
 	before := p.k.nextSlot
 	switch bad, ok := p.m.Do(name, arg); {

@@ -307,7 +307,6 @@ func TestGoroutines(t *testing.T) {
 	}
 }
 
-// begins reports whether a statement or call begins a goroutine.
 func begins(n ast.Node) bool {
 	if _, ok := n.(*ast.GoStmt); ok {
 		return true
@@ -320,7 +319,6 @@ func begins(n ast.Node) bool {
 	return ok && (f.Sel.Name == "Go" || f.Sel.Name == "AfterFunc")
 }
 
-// calls reports whether a method of that name is called within a statement.
 func calls(n ast.Node, method string) (found bool) {
 	ast.Inspect(n, func(n ast.Node) bool {
 		f, ok := n.(*ast.SelectorExpr)

@@ -193,7 +193,6 @@ type mounted struct {
 	MountPath string `yaml:"mountPath"`
 }
 
-// read is a file of the checkout.
 func read(t *testing.T, path string) string {
 	t.Helper()
 	b := require.ReadFile(t, filepath.Join("../..", path))

@@ -31,7 +31,6 @@ var (
 	sizePrint = flag.Bool("size.print", false, "print what there is")
 )
 
-// kinds are the columns of the table.
 var kinds = [...]string{"product", "tests", "tools", "fakes", "C", "scripts"}
 
 // column is one number for each kind.
@@ -104,7 +103,6 @@ type table struct {
 	rows    []row
 }
 
-// parseTable reads the table.
 func parseTable(text string) (t table, err error) {
 	t.raises = make(map[string]column)
 	for line := range strings.Lines(text) {
@@ -147,7 +145,6 @@ func parseTable(text string) (t table, err error) {
 	return t, nil
 }
 
-// String is the table as it is in the file.
 func (t table) String() string {
 	var b strings.Builder
 	write := func(name string, c column, show func(int) string, rest string) {

@@ -158,7 +158,6 @@ func reached(code asm.Instructions) map[int]bool {
 	return all
 }
 
-// ways are the distances to the instructions that may follow.
 func (p *point) ways(ins *asm.Instruction) []int {
 	next, jump := int(ins.Width()), 1+int(ins.Offset)
 	op := ins.OpCode.JumpOp()

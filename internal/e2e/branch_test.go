@@ -19,7 +19,6 @@ type branching struct {
 	of               string // PID@START of the program
 }
 
-// branch starts a program as one branch of a session.
 func branch(i *stage.Instance, name string, words ...string) *branching {
 	i.T.Helper()
 	b := &branching{Instance: i, program: stage.NewMarker(i.T, i.Dir), sibling: stage.NewMarker(i.T, i.Dir)}

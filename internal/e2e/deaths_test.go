@@ -31,7 +31,6 @@ type death struct {
 // sleep says who it is in a file.
 var sleep = []string{"sh", "-c", "echo $$ >pid; exec sleep 60"}
 
-// sleeper waits for it.
 func sleeper(i *stage.Instance) (pid int) {
 	i.T.Helper()
 	name := filepath.Join(i.Dir, "pid")

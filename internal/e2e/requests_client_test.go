@@ -99,7 +99,6 @@ type sender struct {
 
 func (s *sender) up(to time.Duration) time.Duration { return time.Duration(s.Int64N(int64(to))) }
 
-// one returns one of the values.
 func one[T any](s *sender, all ...T) T { return all[s.IntN(len(all))] }
 
 func (s *sender) next(ctx context.Context) {
@@ -204,7 +203,6 @@ func (s *sender) text() string {
 		"2099-01-01T00:00:00Z", "..", "%00", "\xff", strings.Repeat("a", 300), "KILL", "birth,exec", "true", "/", "/proc/self/exe", "tcp")
 }
 
-// request sends one to a route.
 func (s *sender) request(ctx context.Context, method, route string) {
 	path := route
 	for _, name := range []string{"{s}", "{ref}"} {

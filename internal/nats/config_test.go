@@ -89,7 +89,6 @@ func files(w *world) string {
 	return `include "accounts.conf"`
 }
 
-// key makes a user's key, and returns the public one.
 func (w *world) key(user string) string {
 	w.Helper()
 	pair, err := nkeys.CreateUser()
@@ -168,7 +167,6 @@ func (p *peer) hears(subject string) *nats.Subscription {
 	return s
 }
 
-// api makes a request to JetStream.
 func (p *peer) api(what, body string) (reply struct {
 	Error *struct{ Description string } `json:"error"`
 	State struct {

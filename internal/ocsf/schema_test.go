@@ -61,7 +61,6 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// lines is a value as JSON, with what is short on one line.
 func lines(t *testing.T, value any, indent string) string {
 	short, err := json.Marshal(value)
 	require.NoError(t, err)
@@ -232,7 +231,6 @@ func captions(all map[string]string, d definition) map[string]string {
 	return out
 }
 
-// compile makes the JSON Schema.
 func (s *schema) compile() node {
 	defs := maps.Clone(ourTypes)
 	var uids, each []any
@@ -284,12 +282,10 @@ func (s *schema) compile() node {
 
 func ref(name string) node { return node{"$ref": "#/$defs/" + name} }
 
-// is requires a value of an attribute.
 func is(key string, value any) node {
 	return node{"properties": node{key: node{"const": value}}, "required": []any{key}}
 }
 
-// has requires a profile.
 func has(profile string) node {
 	return node{"properties": node{"metadata": node{"properties": node{"profiles": node{"contains": node{"const": profile}}}, "required": []any{"profiles"}}}}
 }
@@ -331,7 +327,6 @@ func (s *schema) numbers(enum map[string]string) iter.Seq2[int64, string] {
 	}
 }
 
-// ours are the attributes that records may use.
 func (s *schema) ours(all map[string]attribute) map[string]attribute {
 	maps.DeleteFunc(all, func(key string, a attribute) bool {
 		simple := strings.HasSuffix(a.kind, "_t") && s.dictionary.Types.Attributes[a.kind].Regex == ""

@@ -6,7 +6,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// route is a route of the socket.
 type route struct {
 	pattern, id, does string
 	query             []parameter
@@ -15,7 +14,6 @@ type route struct {
 	stream            bool          // the answer is one line of many
 }
 
-// parameter is a parameter of the query.
 type parameter struct {
 	name, does string
 	values     []string // none: any

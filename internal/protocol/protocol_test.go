@@ -11,7 +11,6 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
-// members is a run that begins with a session.
 func members(n int, tasks, pids, sessions int, times map[action]int) Config {
 	return Config{Level: 4, Tasks: tasks, PIDs: pids, Sessions: sessions, Entries: 3, Members: n, Times: times}
 }
@@ -256,7 +255,6 @@ func TestPrecautions(t *testing.T) {
 	}
 }
 
-// broken searches for a counterexample, and tells it.
 func broken(t *testing.T, m *Config, most int) Found {
 	t.Helper()
 	f := m.Search(most)

@@ -204,7 +204,6 @@ func (v *search) path(n uint32) (lines []string) {
 	return lines
 }
 
-// tell says what a move does.
 func (m *Config) tell(v Move, s *State) string {
 	c := &s.cpus[v.cpu]
 	who := fmt.Sprintf("task %d", v.cpu)

@@ -55,7 +55,6 @@ func loop(every int) (*Timeline, *Labels) {
 	return m, &Labels{Theme: *ink.New("mono"), Picture: p, Now: *at(1200), Limit: 80}
 }
 
-// bars counts the lifetimes that a line shows.
 func bars(line string) int {
 	return len(strings.FieldsFunc(ansi.Strip(line), func(r rune) bool { return r != '━' && r != '•' && r != '▶' }))
 }

@@ -33,7 +33,6 @@ func label(r *Row) string {
 	return fmt.Sprintf("%v %s %s", r.Process.Ref, r.Process.Comm, r.Process.State)
 }
 
-// check tests the picture's invariants.
 func check(t interface{ Fatalf(string, ...any) }, p *Picture) {
 	seen := map[*Row]bool{}
 	var walk func(r *Row) (size, live, hits int32)
@@ -158,7 +157,6 @@ func process(t *rapid.T) api.Process {
 	return p
 }
 
-// snapshot is the frame for a new reader.
 func (h *host) snapshot() *api.Frame {
 	f := &api.Frame{Head: api.Head{Kind: "snapshot"}}
 	for _, p := range h.processes {

@@ -50,7 +50,6 @@ func checkView(t interface{ Fatalf(string, ...any) }, v *View) {
 	}
 }
 
-// act does a random action of a reader.
 func act(t *rapid.T, v *View) {
 	switch rapid.IntRange(0, 15).Draw(t, "key") {
 	case 13:
@@ -128,7 +127,6 @@ func TestAnchor(t *testing.T) {
 	})
 }
 
-// words is a filter of words.
 func words(all ...string) *Filter {
 	return &Filter{Text: strings.Join(all, " "), Selection: &api.Selection{Words: all}}
 }

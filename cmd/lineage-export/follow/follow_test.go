@@ -154,7 +154,6 @@ func (d *daemon) stream(ctx context.Context, q api.EventsQuery, each func(*api.E
 	}
 }
 
-// list is a sink that may fail.
 type list struct {
 	mu      sync.Mutex
 	err     error
@@ -207,7 +206,6 @@ func (l *list) tries() int {
 	return l.failed
 }
 
-// kinds are the kinds of the delivered records.
 func (l *list) kinds() (all []Kind) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -254,7 +252,6 @@ func follower(t *testing.T, d *daemon, l *list, dir string) (f *Follower, stop f
 	return f, stop
 }
 
-// streams is how many streams began.
 func (d *daemon) streams() int {
 	d.Lock()
 	defer d.Unlock()

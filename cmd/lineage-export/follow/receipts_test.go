@@ -96,7 +96,6 @@ func (p *past) start() {
 	require.NoError(p, p.Open())
 }
 
-// end adds a receipt.
 func (p *past) end() {
 	id := strconv.Itoa(len(p.receipts))
 	p.receipts = append(p.receipts, api.Receipt{ID: id, Report: &api.Report{Session: id, Verdict: api.VerdictClean,

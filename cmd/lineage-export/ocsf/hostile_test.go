@@ -74,7 +74,6 @@ func TestHostile(t *testing.T) {
 	})
 }
 
-// receiptOf is any receipt of an end.
 func receiptOf(t *rapid.T, refs []api.Ref) *api.Report {
 	d := &api.Report{
 		EndReason: rapid.SampledFrom([]string{"", "end", "max_rss", "idle", "released", "untracked", "root_exit"}).Draw(t, "end reason"),

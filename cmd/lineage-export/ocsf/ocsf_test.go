@@ -125,7 +125,6 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// events are the events of a record, read back.
 func events(t *testing.T, r *follow.Record) (all []event) {
 	t.Helper()
 	for _, l := range encoded(newEncoder(), r) {
@@ -202,7 +201,6 @@ func TestDeath(t *testing.T) {
 	}
 }
 
-// ended is the record of an end that was asked for, with a receipt of some processes.
 func ended(processes ...api.Outcome) *follow.Record {
 	r := newStory().event(300*second, "session", api.Event{Session: "k3x9q2", State: api.StateEnded, Reason: "end"})
 	r.Report = &api.Report{Session: "k3x9q2", State: api.StateEnded, EndReason: "end", Verdict: api.VerdictClean, Processes: processes}

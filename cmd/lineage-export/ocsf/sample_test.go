@@ -40,7 +40,6 @@ func sampleSession() *api.Session {
 
 func at(ns uint64) *time.Time { return new(booted.Add(time.Duration(ns))) }
 
-// oneSession is a source that knows one session.
 type oneSession struct{ session *api.Session }
 
 func (s oneSession) Session(string) (*api.Session, error) { return s.session, nil }
@@ -193,7 +192,6 @@ func newEncoder() *Encoder {
 	return e
 }
 
-// encoded are the events of a record.
 func encoded(e *Encoder, r *follow.Record) []follow.LogRecord {
 	return slices.Collect(e.Encode(r))
 }

@@ -31,7 +31,6 @@ import (
 
 var began = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
-// about is the record of an event of a process.
 func about(kind api.EventType, p *api.Process) *follow.Record {
 	return &follow.Record{ID: "id", Kind: kind, Time: began.Add(time.Second), Host: &follow.Host{},
 		Event: &api.Event{Type: kind, TimeNS: 5e9, Session: "aaaaaa", Process: p},
@@ -39,7 +38,6 @@ func about(kind api.EventType, p *api.Process) *follow.Record {
 			Span: follow.Span{Trace: follow.Trace{TraceID: follow.TraceID{1}, SpanID: follow.SpanID{2}}}}}
 }
 
-// exited is the record of a process that ran a program and exited.
 func exited(pid int, argv ...string) *follow.Record {
 	return about(api.EventExit, &api.Process{Ref: api.Ref{PID: pid, StartNS: 7}, Session: "aaaaaa", Exe: "/usr/bin/" + argv[0], Argv: argv, UID: new(1000),
 		Started: &began, Creator: &api.Ref{PID: 1, StartNS: 1}, ExitCode: new(0)})
@@ -170,7 +168,6 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// ended is the record of the end of a session.
 func ended() *follow.Record {
 	r := exited(42, "x")
 	r.Kind, r.Event.Process, r.Event.Type, r.Session.Ended, r.Report = follow.End, nil, api.EventSession, &began, new(api.Report)

@@ -112,7 +112,6 @@ func (s *server) pass(from *peer, what, subject string, rest []string, request b
 	}
 }
 
-// bus is the connection of a user.
 func (s *server) bus(name string) *Bus {
 	s.Helper()
 	b, err := Reach(&service.LinkOptions{Servers: []string{s.url}, Name: name}, "test", zerolog.Nop())
@@ -166,7 +165,6 @@ func (s *server) send(nc *nats.Conn, subject string, body []byte) *nats.Subscrip
 	return answers
 }
 
-// ask asks a host for a path.
 func (s *server) ask(nc *nats.Conn, host, path string) *nats.Subscription {
 	question, _ := json.Marshal(service.Question{Path: path})
 	return s.send(nc, service.AskSubject(host), question)

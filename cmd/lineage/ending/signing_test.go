@@ -33,7 +33,6 @@ func newKey(t *testing.T) ssh.Signer {
 	return s
 }
 
-// signedBy is a reply with a receipt.
 func signedBy(t *testing.T, key ssh.Signer, namespace string, r *api.CommandReceipt) *api.CommandReply {
 	t.Helper()
 	text, err := json.Marshal(r)

@@ -67,7 +67,6 @@ func newFake(above []api.Process, member string) *fake {
 // nobody is what a connection to a socket without a daemon returns.
 func nobody(errno syscall.Errno) error { return &api.UnreachableError{Socket: "sock", Err: errno} }
 
-// call runs one hook, and returns its message.
 func (f *fake) call(t *testing.T, name string, change ...func(*Hook)) (message string) {
 	t.Helper()
 	event := fmt.Sprintf(`{"hook_event_name": %q, "session_id": "s", "tool_name": "Bash", "tool_use_id": "one"}`, name)
@@ -105,7 +104,6 @@ func process(pid int, comm string, argv ...string) api.Process {
 // inClaude is a hook's place: below a shell of the agent, in a terminal.
 var inClaude = []api.Process{process(41, "sh"), process(40, "claude", "claude"), process(30, "bash"), process(20, "tmux: server", "tmux")}
 
-// with gives a hook the user's note.
 func with(note *Note) func(*Hook) { return func(h *Hook) { h.Note = note } }
 
 // noteIn is a note in that directory, if it may be used.

@@ -138,7 +138,6 @@ func (c *chromium) send(method string, params any) <-chan message {
 	return reply
 }
 
-// call waits for the reply.
 func (c *chromium) call(method string, params, result any) {
 	c.t.Helper()
 	if params == nil {

@@ -12,7 +12,6 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
-// kept is a daemon that has the history of a session.
 func kept(events []api.Event, nodes []api.Node) *apitest.Client {
 	return &apitest.Client{Has: apitest.Has{
 		Sessions: []api.Session{{ID: "k3x9q2"}},

@@ -42,7 +42,6 @@ var hostile = []string{
 
 var tags = regexp.MustCompile(`<[^>]*>`)
 
-// skeleton is the markup of a page, without text.
 func skeleton(page string) string { return strings.Join(tags.FindAllString(page, -1), "\n") }
 
 // TestHostile: whatever members call themselves, their calls and their files, the markup is that of

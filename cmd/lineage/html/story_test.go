@@ -46,7 +46,6 @@ func tell(name string) *story {
 	return st
 }
 
-// wait lets time pass.
 func (s *story) wait(ms uint64) *story {
 	s.at += ms * 1e6
 	return s
@@ -96,7 +95,6 @@ func (s *story) fork(creator, child int, comm string, calls ...api.Call) {
 	s.event(api.Event{Type: "fork", Process: &p})
 }
 
-// ref is the newest process of a PID.
 func (s *story) ref(pid int) api.Ref { return s.newest[pid] }
 
 func (s *story) exec(pid int, argv ...string) {
@@ -184,7 +182,6 @@ func agent(text string) (*story, *api.Report) {
 	return s, r
 }
 
-// written is the page of a story.
 func written(t testing.TB, s *story, r *api.Report) string {
 	t.Helper()
 	var out bytes.Buffer

@@ -9,7 +9,6 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
-// policied is a daemon with a policy.
 func policied(items ...api.PolicyValue) *apitest.Client {
 	return &apitest.Client{Has: apitest.Has{Policy: &api.Policy{Items: items}}}
 }

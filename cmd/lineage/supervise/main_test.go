@@ -240,7 +240,6 @@ func (f *fake) report(ctx context.Context, s string, wait time.Duration) (*api.R
 	return f.Verdict, nil
 }
 
-// command is one of the commands that tests run.
 func command(args []string) int {
 	switch args[0] {
 	case "family": // root and child of one group print the signals that they get

@@ -16,7 +16,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// process is a run in the background of a test.
 type process struct {
 	t              *testing.T
 	cmd            *exec.Cmd
@@ -24,7 +23,6 @@ type process struct {
 	done           chan struct{}
 }
 
-// start starts cmd, and ends it at the end of the test.
 func start(t *testing.T, cmd *exec.Cmd) *process {
 	t.Helper()
 	p := &process{t: t, cmd: cmd, done: make(chan struct{})}
@@ -47,7 +45,6 @@ func start(t *testing.T, cmd *exec.Cmd) *process {
 	return p
 }
 
-// piped starts cmd with a pipe as its stdin.
 func piped(t *testing.T, cmd *exec.Cmd) (*process, io.Closer) {
 	t.Helper()
 	in, err := cmd.StdinPipe()

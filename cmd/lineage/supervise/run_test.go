@@ -44,7 +44,6 @@ func self(t *testing.T) string {
 	return exe
 }
 
-// result is the result of a finished run.
 type result struct {
 	code           int
 	stdout, stderr string

@@ -15,7 +15,6 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/page"
 )
 
-// A result is what one row showed.
 type result struct {
 	row   *row
 	red   int           // left without lineage

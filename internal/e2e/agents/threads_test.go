@@ -106,7 +106,6 @@ func (x *trial) stay(text string, n int) []int {
 	return x.running(text)
 }
 
-// why is the session that a process belongs to.
 func (x *trial) why(pid int) *api.Session {
 	x.T.Helper()
 	return stage.Query[api.Why](x.Instance, "why", fmt.Sprint(pid)).Session

@@ -65,7 +65,6 @@ func (x *trial) file(name, text string) string {
 	return path
 }
 
-// configure writes the agent's configuration.
 func (x *trial) configure() {
 	x.T.Helper()
 	for name, content := range x.agent.files(x, x.servers) {
@@ -106,7 +105,6 @@ func (x *trial) start(name string, flags ...string) *stage.Process {
 	return x.exec(x.once(name, flags...))
 }
 
-// once is the command of the agent on one prompt.
 func (x *trial) once(name string, flags ...string) []string {
 	x.T.Helper()
 	return x.command(name, flags, append([]string{x.bin}, x.agent.once("do it")...)...)
@@ -121,13 +119,11 @@ func (x *trial) exec(command []string) *stage.Process {
 	return p
 }
 
-// open runs the agent on a terminal.
 func (x *trial) open(name string) *stage.Terminal {
 	x.T.Helper()
 	return x.TerminalOf(120, 40, x.command(name, nil, append([]string{x.bin}, x.agent.terminal("do it")...)...)...)
 }
 
-// root is the PID of the agent that p started.
 func (x *trial) root(p *stage.Process, name string) int {
 	x.T.Helper()
 	if !x.traced {
@@ -175,7 +171,6 @@ func (x *trial) ends(pid int) {
 	x.Until(fmt.Sprintf("end of %d", pid), func() bool { _, alive := x.alive()[pid]; return !alive })
 }
 
-// receipt is what run wrote.
 func (x *trial) receipt(name string) api.Report {
 	x.T.Helper()
 	return stage.Report(x.T, x.receiptOf(name))
@@ -247,7 +242,6 @@ func bindable(port string) error {
 	return err
 }
 
-// freed reports whether a receipt says that a port is free again.
 func freed(r api.Report, port string) bool {
 	return slices.ContainsFunc(r.PortsFreed, func(p api.Port) bool { return fmt.Sprint(p.Port) == port })
 }

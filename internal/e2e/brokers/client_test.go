@@ -18,7 +18,6 @@ func (h *house) command(container, script string) []string {
 	return append(slices.Clone(h.Docker.Client), "exec", container, "/bin/sh", "-c", "exec 9>"+h.left.Path+"; echo up >&9; "+script)
 }
 
-// run starts a command as the root of a session.
 func (h *house) run(name string, command ...string) *stage.Process {
 	return h.Start(append([]string{"run", "--name", name, "--grace", "0s", "--"}, command...), nil)
 }
@@ -38,7 +37,6 @@ func (h *house) ups(clients ...*stage.Process) {
 	})
 }
 
-// root is the root of the session of that name.
 func (h *house) root(name string) (pid int) {
 	h.Instance.T.Helper()
 	return h.Session(name).Root.PID

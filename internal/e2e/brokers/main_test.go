@@ -81,7 +81,6 @@ func alive(b api.Delegated) bool {
 	return !strings.HasPrefix(rest, "Z") && !strings.HasPrefix(rest, "X")
 }
 
-// is fails unless the evidence is that one.
 func is(t *testing.T, b api.Delegated, broker, source, confidence string, ends bool) {
 	t.Helper()
 	if b.Broker != broker || b.Evidence == nil || b.Evidence.Source != source || b.Evidence.Confidence != confidence || b.Ends != ends {

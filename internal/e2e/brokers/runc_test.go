@@ -125,7 +125,6 @@ func (b *box) bundle(id, script string) {
 	require.NoError(b.T, err, os.MkdirAll(filepath.Join(dir, "rootfs"), 0o755), os.WriteFile(filepath.Join(dir, "config.json"), config, 0o644))
 }
 
-// runc has the shim run runc.
 func (b *box) runc(args ...string) {
 	b.T.Helper()
 	end := "\n"

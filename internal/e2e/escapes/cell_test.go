@@ -32,7 +32,6 @@ const (
 
 var failures = []failure{rootAlive, rootKilled, daemonKilled}
 
-// A cell is the conditions of a trial.
 type cell struct {
 	level   int // of the daemon, 0: the best of the kernel
 	loaded  bool
@@ -181,7 +180,6 @@ func (h *host) newbornsKilled(t *testing.T) (n uint64) {
 	return n
 }
 
-// lose kills the daemon.
 func (h *host) lose(t *testing.T) {
 	t.Helper()
 	require.NoError(t, h.daemon.Process.Kill())

@@ -11,10 +11,8 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
-// newCgroup makes a version 2 cgroup for the trial.
 func newCgroup(x *trial) string { return x.mkdir(stage.Mounted("cgroup2", ""), "cgroup of version 2") }
 
-// newFreezer makes a version 1 freezer for the trial.
 func newFreezer(x *trial) string {
 	return x.mkdir(stage.Mounted("cgroup", "freezer"), "version 1 freezer")
 }

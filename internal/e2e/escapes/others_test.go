@@ -34,7 +34,6 @@ type tool struct {
 	end func(*match)
 }
 
-// A match is one program under one tool.
 type match struct {
 	*trial
 	tool *tool
@@ -182,7 +181,6 @@ func (x *match) start() {
 	}
 }
 
-// finish ends what is left.
 func (x *match) finish() {
 	// A service's session may have ended already if nothing was left.
 	if end := x.Lineage("end", "--yes", "--now", x.name); end.Code() != 0 && !x.tool.service {
@@ -191,7 +189,6 @@ func (x *match) finish() {
 	x.m.Gone()
 }
 
-// dead reports whether a process is dead, reaped or not.
 func (x *match) dead(pid int) bool {
 	state := stage.ProcStatus(pid, "State")
 	return state == "" || strings.HasPrefix(state, "Z")

@@ -10,7 +10,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// A row is one way to escape.
 type row struct {
 	number   int
 	name     string

@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An outcome is the result of one trial.
 type outcome struct {
 	failed    bool
 	survivors int           // alive when the end was reported as over

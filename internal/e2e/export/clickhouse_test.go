@@ -51,7 +51,6 @@ func newClickhouse(t *testing.T) *clickhouse {
 // row is a line of a result.
 type row map[string]any
 
-// ask runs a query.
 func (c *clickhouse) ask(query string, params ...string) (rows []row) {
 	c.t.Helper()
 	values := make(url.Values)

@@ -69,7 +69,6 @@ func TestDelivery(t *testing.T) {
 	}
 }
 
-// exporter starts an exporter.
 func exporter(i *stage.Instance, addr, signals, state string) *stage.Process {
 	args := []string{"export", "--otlp", "http://" + addr, "--signals", signals, "--state", state}
 	return follows(i, i.Start(args, nil), filepath.Join(state, "otlp.cursor"))
@@ -140,7 +139,6 @@ func compare(t *testing.T, i *stage.Instance, r *receiver, since time.Time, most
 	}
 }
 
-// difference is what is on one side only.
 func difference(want []string, r *receiver) (missing, other []string) {
 	left := make(map[string]int)
 	for _, w := range want {

@@ -126,7 +126,6 @@ func ocsfExporter(i *stage.Instance) *stage.Process {
 	return follows(i, i.Start(args, nil), filepath.Join(state, "ocsf.cursor"))
 }
 
-// event has the fields that the tests check.
 type event struct {
 	Time     int64 `json:"time"`
 	Metadata struct {

@@ -42,7 +42,6 @@ func newReceiver(t *testing.T) *receiver {
 	return r
 }
 
-// up listens, on the given address.
 func (r *receiver) up(addr string) {
 	l, err := net.Listen("tcp", addr)
 	require.NoError(r.t, err)
@@ -53,7 +52,6 @@ func (r *receiver) up(addr string) {
 	go r.server.Serve(l)
 }
 
-// down closes the port and every connection.
 func (r *receiver) down() { r.server.Close() }
 
 func (r *receiver) serve(w http.ResponseWriter, req *http.Request) {
@@ -94,7 +92,6 @@ func (r *receiver) takeSpans(msg *coltrace.ExportTraceServiceRequest) {
 	}
 }
 
-// all are the spans that arrived.
 func (r *receiver) all() []*trace.Span {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -117,7 +114,6 @@ func (r *receiver) orphans() (all []string) {
 	return all
 }
 
-// attribute is an attribute of a span, as text.
 func attribute(all []*common.KeyValue, key string) string {
 	for _, a := range all {
 		if a.Key != key {

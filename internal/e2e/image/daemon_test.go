@@ -60,7 +60,6 @@ func (s *shop) daemon() string {
 	return s.replaced(s.recipe("image-daemon"), "docker run ", fmt.Sprintf("docker run -v %s:%[1]s ", s.Dir))
 }
 
-// said is the daemon's log.
 func (s *shop) said() string {
 	s.T.Helper()
 	p := stage.Start(s.T, s.docker.Command("logs", name)).Wait()
@@ -133,7 +132,6 @@ func (s *shop) inside(env []string, args ...string) *stage.Process {
 	return stage.Start(s.T, s.docker.Command(append(append(all, name, "/lineage"), args...)...))
 }
 
-// cgroup is the daemon's answer for a process.
 func (s *shop) cgroup(pid int) string {
 	s.T.Helper()
 	return stage.Query[api.Why](s.Instance, "why", fmt.Sprint(pid)).Process.Cgroup

@@ -33,7 +33,6 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// run makes a target in a folder, and returns the output.
 func run(t *testing.T, target, dest string, variables ...string) (string, error) {
 	t.Helper()
 	cmd := exec.Command("make", append([]string{"-C", repository, target, "DESTDIR=" + dest}, variables...)...)
@@ -55,7 +54,6 @@ func must(t *testing.T, target, dest string, variables ...string) string {
 	return out
 }
 
-// files lists the files under dest with their modes.
 func files(t *testing.T, dest string) (list []string) {
 	t.Helper()
 	err := filepath.WalkDir(dest, func(path string, d fs.DirEntry, err error) error {

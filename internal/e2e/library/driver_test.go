@@ -27,14 +27,12 @@ type library struct {
 	start func(t *testing.T, i *stage.Instance, env, argv []string) started
 }
 
-// started is a program under a library.
 type started interface {
 	session() string
 	// finish ends everything, if end, and waits as the library does.
 	finish(end bool) result
 }
 
-// result is what the library returns after its wait.
 type result struct {
 	Code      int
 	Guarantee string
@@ -96,7 +94,6 @@ func (g *goRun) finish(end bool) result {
 	return r
 }
 
-// driver is a script under testdata.
 type driver struct {
 	t     *testing.T
 	cmd   *exec.Cmd

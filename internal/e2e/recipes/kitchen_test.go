@@ -27,7 +27,6 @@ func blocks(t *testing.T) map[string]string {
 	return all
 }
 
-// recipe is one of the blocks.
 func recipe(t *testing.T, name string) string {
 	t.Helper()
 	text := blocks(t)[name]

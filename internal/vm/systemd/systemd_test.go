@@ -45,7 +45,6 @@ func fetched(t *testing.T, args ...string) {
 	}
 }
 
-// names are the checks of the guest's script, in their order.
 func names(t *testing.T, script string) []string {
 	t.Helper()
 	text := require.ReadFile(t, scripts+"/systemd/guest/"+script)
@@ -102,7 +101,6 @@ func overlay(t *testing.T, asked []string) string {
 	return dir
 }
 
-// starts makes the guest run a script at its start.
 func starts(t *testing.T, dir, script string) {
 	t.Helper()
 	units := filepath.Join(dir, "etc/systemd/system")

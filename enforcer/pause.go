@@ -100,7 +100,6 @@ func (e *Enforcer) calm(began time.Duration) {
 	}
 }
 
-// pauses reports whether the session was paused at the last look.
 func (x *ending) pauses() bool { return x.info.State == tracer.StateActive && x.info.Paused != 0 }
 
 // running are the members of a paused session that are not stopped.

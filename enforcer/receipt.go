@@ -54,7 +54,6 @@ func (r *Receipt) Died(o api.Outcome, flags tracer.EntryFlags, take func(bytes i
 	r.Add(o, take)
 }
 
-// Add adds an outcome, as Died does.
 func (r *Receipt) Add(o api.Outcome, take func(bytes int) bool) {
 	if len(r.outcomes) == maxOutcomes || !ended(o.Outcome) && r.self == maxSelf {
 		r.truncated = true
@@ -207,7 +206,6 @@ func (r *Receipt) Booked() Booked {
 		Killed: r.killed, Truncated: r.truncated}
 }
 
-// Resume returns a receipt that continues from b.
 func Resume(b Booked) Receipt {
 	n := min(len(b.Outcomes), maxOutcomes)
 	r := Receipt{outcomes: append([]api.Outcome{}, b.Outcomes[:n]...), ended: b.Ended,

@@ -141,7 +141,6 @@ func (p *pass) enter(n *node, s *Seen) {
 	}
 }
 
-// parent notes the parent that n had at the snapshot.
 func (p *pass) parent(n *node, s *Seen) {
 	if !s.Parent.names() || p.now < n.parentAt {
 		return

@@ -133,7 +133,6 @@ const leastSpan = 100e6
 // quiet (ns) is the CPU time that an idle process uses less than.
 const quiet = 1e9
 
-// measure notes what n used at a snapshot, of that time.
 func (g *Graph) measure(n *node, at, cpuTime, rss uint64) {
 	if s := n.enrolled; s != nil {
 		s.count.use(n, -1)

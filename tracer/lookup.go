@@ -134,7 +134,6 @@ func (t *Tracer) Sessions() ([]SessionInfo, error) {
 	return all, nil
 }
 
-// record is what the kernel has in a slot.
 func (t *Tracer) record(slot uint32) (s bpf.LineageSession, c bpf.LineageCtl, err error) {
 	err = errors.Join(t.maps[bpf.LineageMapSessions].Lookup(slot, &s),
 		t.maps[bpf.LineageMapSessionCtl].Lookup(slot, &c))

@@ -155,7 +155,6 @@ func Unrefused() bool {
 	return err != nil
 }
 
-// kernel is what the running kernel's BTF says.
 type kernel struct {
 	spec     *btf.Spec
 	types    *btf.Cache // of spec: parsing it again for each program would cost more than loading them

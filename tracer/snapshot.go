@@ -39,7 +39,6 @@ func (t *Tracer) Snapshot(id SessionID, each func(*Process) error) error {
 	return records(raw, each)
 }
 
-// records calls each for every process of a snapshot.
 func records(raw []byte, each func(*Process) error) error {
 	const size = int(unsafe.Sizeof(bpf.LineageSeen{}))
 	if len(raw)%size != 0 {

@@ -137,7 +137,6 @@ func (s Source) String() string {
 // member asked, can have caused it.
 func (s Source) Strong() bool { return s <= SourceContainer || s == SourceJoin }
 
-// evidence splits the kernel's word.
 func evidence(v uint32) (Evidence, Source) { return Evidence(v & 0xff), Source(v >> 8) }
 
 type EntryFlags uint32

@@ -32,7 +32,6 @@ type asked struct {
 	at   struct{ why, ports time.Time }
 }
 
-// answer is a message that takes the answer to a request.
 type answer func()
 
 // ask requests what is shown but not known, or outdated.
@@ -109,7 +108,6 @@ func portsOf(l *api.Leaks) map[api.Ref][]int {
 	return ports
 }
 
-// askTree asks for earlier processes, for the timeline.
 func (m *model) askTree() tea.Cmd {
 	t, now := m.timeline, m.opts.Now()
 	every := treeEvery

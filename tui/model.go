@@ -48,7 +48,6 @@ type model struct {
 	opened   bool // the first screen has been laid out
 }
 
-// canvas is the screen and its style.
 type canvas struct {
 	width, height int
 	theme         *ink.Theme

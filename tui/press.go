@@ -57,7 +57,6 @@ func (m *model) pressIn(pane func(tea.KeyPressMsg) []ink.KeyRow, msg tea.KeyPres
 	return cmd
 }
 
-// opens is the effect of a key that moves the focus.
 func (m *model) opens(f focus) func() {
 	return func() { m.open(f) }
 }
@@ -81,7 +80,6 @@ func (m *model) readerKeys(msg tea.KeyPressMsg) []ink.KeyRow {
 	)
 }
 
-// read scrolls the details or the help.
 func (m *model) read(lines int) { m.scroll.SetYOffset(m.scroll.YOffset() + lines) }
 
 func (m *model) eventKeys(tea.KeyPressMsg) []ink.KeyRow {

@@ -28,7 +28,6 @@ func (m *model) askFilter() tea.Cmd {
 		"as in ls: web ci-* :8080 4130 --state paused --idle 1h", m.filter)
 }
 
-// askText lets the reader type a text.
 func (m *model) askText() tea.Cmd {
 	return m.prompted("search: ", "", "", func(text string) (*picture.Filter, error) {
 		if text = strings.TrimSpace(text); text == "" {
@@ -90,7 +89,6 @@ func (m *model) filter(text string) (*picture.Filter, error) {
 	return &picture.Filter{Text: text, Selection: sel}, err
 }
 
-// show selects a row, and changes settings that hide it.
 func (m *model) show(r *picture.Row) {
 	v := m.view
 	if v.Select(r) {

@@ -25,7 +25,6 @@ func (m *model) columnSet() panes.Columns {
 	return panes.Fit(m.layout().inner(), m.view.SessionsFolded())
 }
 
-// rows is the window of rows while it is drawn.
 type rows struct {
 	panes.Labels
 	m       *model
@@ -109,7 +108,6 @@ func (w *rows) line(r *picture.Row, edge string) string {
 // most is how many levels are indented. A deeper row shows its depth as a number.
 func (w *rows) most() int { return max(w.columns/4/indentColumns, 2) }
 
-// indent writes the lines that lead to the row, and its fold mark.
 func (w *rows) indent(l *ink.Line, r *picture.Row) {
 	flags := w.guides(r, w.most())
 	if depth := w.m.view.Depth(r); depth > len(flags) {

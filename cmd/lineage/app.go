@@ -38,13 +38,11 @@ type host struct {
 	unrefused func() bool
 	// halted is the halt that is in force without a daemon on the socket; nil: none, or not readable.
 	halted func(socket string) *api.Halt
-	// euid is our effective user id.
-	euid func() int
+	euid   func() int
 	// ancestors are the parents of a process as the kernel has them now.
 	ancestors func(pid int) []api.Process
 	orphans   query.HostOrphans
-	// audit is the audit log of the daemon on a socket.
-	audit func(socket string) query.OpenAudit
+	audit     func(socket string) query.OpenAudit
 	// commands are those that trace processes or end them themselves.
 	commands func(*app) []*cobra.Command
 }

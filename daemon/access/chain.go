@@ -69,7 +69,6 @@ type AuditRecord struct {
 	Oldest api.U64 `json:"oldest,omitempty"`
 }
 
-// AuditCaller is the process that asked.
 type AuditCaller struct {
 	UID     int     `json:"uid"`
 	PID     int     `json:"pid,omitempty"`
@@ -87,7 +86,6 @@ type AuditTarget struct {
 	StartNS api.U64 `json:"start_ns,omitempty"`
 }
 
-// ChainRecord is a record that was read.
 type ChainRecord struct {
 	Head ChainHead
 	AuditRecord

@@ -247,7 +247,6 @@ func (a *Acts) receipt(ids []tracer.SessionID, c access.Caller) (*api.Report, er
 	return &d, nil
 }
 
-// RefusalError is what a guard's refusal is to a caller.
 func RefusalError(r *enforcer.Refusal) *api.Error {
 	codes := map[error]string{enforcer.ErrGuarded: api.CodeGuarded,
 		enforcer.ErrIdentity: api.CodeIdentity,

@@ -100,7 +100,6 @@ func (a *Acts) shared(b *Branch) (n int, err error) {
 
 func (b *Branch) claims(c *lineage.Call) bool { return c.Agent == b.Root && c.ID == b.Call }
 
-// found is the result of one look.
 type found struct {
 	members []tracer.Process
 	// opened are the sessions nested in its session that processes of the branch opened, with those

@@ -235,7 +235,6 @@ func (a *Attribution) bySocket(x *candidate, all []claimant) (p *proof) {
 	return p
 }
 
-// serves reports whether a broker may have forked the process for that request.
 func (a *Attribution) serves(x *candidate, e *request) bool {
 	if e.Kind.Later || e.Inside || !slices.Contains(e.Kind.Servers, x.server) || !e.within(x.Start, false) {
 		return false
@@ -299,7 +298,6 @@ type cookieSet struct {
 
 const maxCookies = 16 // of one session
 
-// readCookies learns the variables of a member.
 func (a *Attribution) readCookies(t *tracer.Process, info *tracer.SessionInfo) {
 	j := a.cookieSets[info.ID]
 	if j == nil {

@@ -67,7 +67,6 @@ type request struct {
 	By tracer.SessionID `json:"-"` // the session that it belongs to
 }
 
-// attributed is a process that was found to be brokered.
 type attributed struct {
 	Process tracer.Identity
 	Comm    string
@@ -82,7 +81,6 @@ type attributed struct {
 	Terminal bool `json:",omitempty"`
 }
 
-// brokered is what a session has handed to brokers.
 type brokered struct {
 	Requests []*request `json:"Errands"` // the name on disk
 	Found    []attributed
@@ -227,7 +225,6 @@ func (a *Attribution) free(v registry.View, x *registry.Session, s *brokered, li
 	return n < maxRequests
 }
 
-// left notes that the client of a request has exited.
 func (a *Attribution) left(v registry.View, x *registry.Session, ev *tracer.Event) {
 	for _, e := range a.of(x.ID()).Requests {
 		if e.Client != ev.Process {
@@ -335,7 +332,6 @@ func (a *Attribution) connected(client tracer.SessionID, pid uint32) {
 	}
 }
 
-// inside reports whether an earlier request started the server of this one.
 func (s *brokered) inside(e *lookup.BrokerRequest) bool {
 	return slices.ContainsFunc(s.Requests, func(o *request) bool {
 		return o.Inside && o.Kind.Name == e.Kind.Name && o.Server == e.Server

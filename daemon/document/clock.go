@@ -8,7 +8,6 @@ import (
 // Clock tells the wall time at boottime 0, as the wall clock is now.
 type Clock func() time.Time
 
-// Fixed is the clock of a boot that is over.
 func Fixed(zero time.Time) Clock { return func() time.Time { return zero } }
 
 // clockStep is how far the wall clock has to be set, or to drift, before times change

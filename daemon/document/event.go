@@ -61,7 +61,6 @@ func Event(c Clock, seq uint64, e *tracer.Event, r Reader) api.Event {
 	return ev
 }
 
-// process is the process of an event, as it is after it.
 func process(c Clock, e *tracer.Event, r Reader) *api.Process {
 	p := &api.Process{
 		Ref: Ref(e.Process), State: api.StateLive, Creator: RefOrNil(e.Creator), Parent: RefOrNil(e.Parent),
@@ -106,7 +105,6 @@ func was(e *tracer.Event, r Reader) *api.Process {
 	return p
 }
 
-// mark is the call that a mark is about, as it was then.
 func mark(k Clock, e *tracer.Event) *api.Call {
 	if e.Call == nil {
 		return nil

@@ -17,7 +17,6 @@ type Work struct {
 	Brought []Found
 }
 
-// Request is what a member asked another daemon for.
 type Request struct {
 	Broker string
 	Client lineage.ID
@@ -61,7 +60,6 @@ func (e Encoder) Delegated(w *Work, r Reader) (all []api.Delegated) {
 	return all
 }
 
-// request describes which member asked, when, and for what.
 func (e Encoder) request(q *Request, r Reader) api.Delegated {
 	asked := api.Process{Ref: Ref(q.Client), Comm: q.Comm, UID: new(int(q.UID)),
 		Argv: r.Argv(q.UID, q.Argv)}

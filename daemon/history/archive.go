@@ -125,7 +125,6 @@ func (a *Archive) Line(ctx context.Context, row *Session) (ids []tracer.SessionI
 	return ids, nil
 }
 
-// Document is the session as the caller that found it may read it.
 func (p *Past) Document() *api.Session {
 	p.doc.Head = api.NewHead("session")
 	return &p.doc

@@ -4,7 +4,6 @@ package history
 
 import "github.com/lineage-ebpf/lineage/lineage"
 
-// maxCalls bounds the tool calls of one claim.
 const maxCalls = 256
 
 // claim is what a member claims; nil: nothing.

@@ -26,7 +26,6 @@ type Record struct {
 }
 
 const (
-	// MaxBlock bounds the events of one block.
 	MaxBlock = 4096
 	// maxPlain bounds a block before it is compressed, so that a damaged one cannot use
 	// up the memory.

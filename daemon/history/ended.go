@@ -109,7 +109,6 @@ func (a *Archive) AddEnded(ctx context.Context, d *api.Sessions, name string, c 
 	return nil
 }
 
-// endedInMemory returns the ended sessions in memory that q selects.
 func (a *Archive) endedInMemory(q Query, c access.Caller) (all []Past, err error) {
 	err = a.r.Registry.ReadFor(c, func(v registry.View) {
 		for _, x := range v.Ended() {

@@ -225,7 +225,6 @@ func (j *Journal) Close() {
 	j.disconnect()
 }
 
-// size gives the bytes in use in the file.
 func size(ctx context.Context, db *sql.DB) (bytes int64, err error) {
 	const q = "SELECT (page_count - freelist_count) * page_size FROM pragma_page_count, pragma_freelist_count, pragma_page_size"
 	if err = db.QueryRowContext(ctx, q).Scan(&bytes); err != nil {

@@ -177,7 +177,6 @@ func (j *Journal) Process(ctx context.Context, boot string, pid uint32, start ui
 	return one(read[Process](ctx, j, processTable, q, boot, pid, int64(start)))
 }
 
-// Block is a run of events of one boot.
 type Block struct {
 	ID      int64
 	Boot    string

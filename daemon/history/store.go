@@ -15,7 +15,6 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// Store is the part of a [Journal] that the history needs.
 type Store interface {
 	Path() string
 	Degraded() []string

@@ -154,7 +154,6 @@ func (r *Reader) Of(ctx context.Context, ids []tracer.Identity) Held {
 	return c.Held
 }
 
-// ComparePorts orders ports in documents.
 func ComparePorts(a, b Port) int {
 	return cmp.Or(cmp.Compare(a.Proto, b.Proto), a.Local.Compare(b.Local), cmp.Compare(a.Path, b.Path),
 		cmp.Compare(a.Netns, b.Netns), cmp.Compare(a.Holder.PID, b.Holder.PID))

@@ -158,7 +158,6 @@ func (r *Reader) selfAndInit(each func(*process)) {
 	}
 }
 
-// socketInode reads the inode of a descriptor that is a socket.
 func socketInode(link string) (uint64, bool) { return bracketed(link, "socket") }
 
 func (l *listener) port(inode uint64, holder tracer.Identity) Port {

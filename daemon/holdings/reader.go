@@ -43,8 +43,7 @@ var (
 
 // Reader reads procfs. Its methods may be called from any goroutine.
 type Reader struct {
-	Root string
-	// Identify returns the process that has a PID now.
+	Root     string
 	Identify func(pid uint32) (tracer.Identity, error)
 
 	// sameFiles reports whether two threads share their descriptors; tests replace

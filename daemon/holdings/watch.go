@@ -19,8 +19,7 @@ const (
 	// time that it used, so that looking takes at most 1 % of a CPU.
 	period = 2 * time.Second
 	share  = 100
-	// limit bounds the look at one session.
-	limit = time.Second
+	limit  = time.Second
 	// useEvery is the least time between two looks for clients at the ports of a session. A closed TCP
 	// connection is seen for a minute.
 	useEvery = 30 * time.Second
@@ -265,7 +264,6 @@ func (h *Holdings) clientsDue(active, stirred []tracer.SessionID) (due []tracer.
 	return due
 }
 
-// LookForClients looks now whether clients use the ports of a session.
 func (h *Holdings) LookForClients(ctx context.Context, id tracer.SessionID) {
 	var ports []Port
 	if h.o.Registry.Read(func(v registry.View) {

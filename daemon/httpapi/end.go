@@ -13,7 +13,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/acts"
 )
 
-// maxWait bounds ?wait=.
 const maxWait = time.Minute
 
 // acting answers the requests for acts, and sends receipts.

@@ -21,7 +21,6 @@ import (
 
 const maxBody = 64 << 10
 
-// bodies reads the bodies of requests.
 type bodies struct{ send time.Duration } // that a caller has
 
 // decode reads the request's body, an object with known fields only, into

@@ -18,7 +18,6 @@ import (
 // answer handles one request of a caller; an error is its reply.
 type answer func(w http.ResponseWriter, r *http.Request, c access.Caller) error
 
-// reader reads what a request says, in its parameters or its body.
 type reader[T any] func(w http.ResponseWriter, r *http.Request) (T, error)
 
 // handler is an answer to what was read.

@@ -213,7 +213,6 @@ func reply(w http.ResponseWriter, status int, doc any) error {
 	return nil
 }
 
-// send sends a document, or returns the error that came in its place.
 func send(w http.ResponseWriter, status int, doc any, err error) error {
 	if err != nil {
 		return err

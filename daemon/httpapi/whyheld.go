@@ -96,7 +96,6 @@ func (h *processes) whyPath(w http.ResponseWriter, r *http.Request, c access.Cal
 		})
 }
 
-// found is what was asked for, with its holders.
 type found struct {
 	holdings.Held
 	files []holdings.File
@@ -169,7 +168,6 @@ func outOfTime(ctx context.Context, d *api.Holders) bool {
 // maxItems bounds the processes of one answer.
 const maxItems = 64
 
-// holder is a process with what it holds of what was asked for.
 type holder struct {
 	id tracer.Identity
 	holdings.Held

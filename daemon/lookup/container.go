@@ -89,7 +89,6 @@ func (f *ContainerFinder) Of(pid uint32, near *lineage.Container) *lineage.Conta
 	return found.Container
 }
 
-// Look reads the container of a process, as far as it is on record.
 func (f *ContainerFinder) Look(pid uint32) (FoundContainer, error) {
 	id, runtime, err := f.id(pid)
 	if err != nil || id == "" {

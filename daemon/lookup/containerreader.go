@@ -44,7 +44,6 @@ type member struct {
 	ran bool // its command line is known
 }
 
-// sampled finds the members that are to be read after the look.
 func (r *ContainerReader) sampled(v registry.View, l *registry.Look) (after func()) {
 	asked := make(map[lineage.ID]int)
 	var due []member

@@ -16,12 +16,10 @@ func (v View) Encoder() document.Encoder {
 	return document.Encoder{Graph: v.r.graph, Clock: v.r.o.Clock.Clock, Kernel: v.r.o.Kernel}
 }
 
-// Document is a session as c may read it.
 func (v View) Document(s *Session, c access.Caller) api.Session {
 	return v.Encoder().Session(v.Record(s), c)
 }
 
-// Record copies what the encoder needs of a session.
 func (v View) Record(s *Session) *document.Session {
 	used := v.Usage(s)
 	d := &document.Session{

@@ -157,7 +157,6 @@ func (v View) concluding(s *Session, report *api.Report) (wait bool) {
 	return wait
 }
 
-// Changed notes that the document of a session may be different.
 func (v View) Changed(id tracer.SessionID) {
 	for _, h := range v.r.hooks {
 		if h.Changed != nil {

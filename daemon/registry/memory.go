@@ -47,7 +47,6 @@ func (b *booked) Redact(redact func([]string) []string) {
 	b.Outcomes = document.Redacted(b.Outcomes, redact)
 }
 
-// Memory copies what is remembered of a session, by the registry and by the features.
 func (v View) Memory(s *Session) []Part {
 	all := []Part{
 		{"ended_by", s.endedBy}, {"end_caller", s.endCaller}, {"root_died", api.U64(s.rootDied)},

@@ -26,7 +26,6 @@ import (
 // Agent rules. The kernel opens a session for every exec under a name that some rule has, without effect so far: its
 // root's exit ends no process. If a rule matches here, the session gets its terms; else it is dissolved.
 
-// arm sets the names that the kernel looks for.
 func (s *Steward) arm(p *policy.Policy) {
 	var agents []tracer.Agent
 	for i := range p.Agents {

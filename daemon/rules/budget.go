@@ -136,7 +136,6 @@ func (s *Steward) EndOver(x Excess) {
 	}
 }
 
-// wouldEnd reports whether it was already noted that the session would be ended.
 func (s *Steward) wouldEnd(x Excess) bool {
 	noted, err := registry.Ask(s.o.Registry, func(v registry.View) bool {
 		return v.Session(x.Session) == nil || slices.Contains(s.of(x.Session).wouldEnd, x.Cause.String())

@@ -54,7 +54,6 @@ func InContainer(info tracer.SessionInfo) bool {
 	return info.Joined || info.Rule == policy.ContainerRule
 }
 
-// EndsWithClient reports whether a command is to end with its client.
 func EndsWithClient(p *policy.Policy, command tracer.SessionInfo) bool {
 	if command.Rule == policy.ContainerRule {
 		return p.EndsWithClient(command.Name)

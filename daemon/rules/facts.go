@@ -112,7 +112,6 @@ func (s *Steward) Share(from tracer.SessionInfo, id tracer.Identity, rule, why s
 	}
 }
 
-// noteShared notes that a session holds a server of several sessions.
 func (s *Steward) noteShared(v registry.View, x *registry.Session, rule string, from tracer.SessionID) {
 	its := s.of(x.ID())
 	its.kept = &Kept{Reason: "a server of several sessions", From: from, Rule: rule}

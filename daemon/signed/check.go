@@ -28,7 +28,6 @@ type checker struct {
 	since  uint64    // boottime
 }
 
-// newChecker makes a checker, with what is remembered on the disk.
 func newChecker(o Options) *checker {
 	c := &checker{o: o, since: o.Clock.Boottime()}
 	c.began = c.at(o.Clock.Zero(), 0)
@@ -179,7 +178,6 @@ func entryOf(p *policy.Policy, names []string) *policy.Operator {
 	return nil
 }
 
-// grant is what the policy lets one signer do.
 type grant struct {
 	entry *policy.Operator
 	uids  []uint32 // of the users whose sessions it covers

@@ -17,7 +17,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/system"
 )
 
-// maxKey bounds a file with a key, in bytes.
 const maxKey = 64 << 10
 
 // hostKey is an SSH key by which clients know this host.

@@ -61,8 +61,7 @@ type memory struct {
 // state is the content of the file.
 type state struct {
 	// Floor: commands that expire before it are not remembered, and refused.
-	Floor time.Time `json:"floor"`
-	// Latest is the latest time at which a command was accepted.
+	Floor    time.Time  `json:"floor"`
 	Latest   time.Time  `json:"latest"`
 	Commands []accepted `json:"commands"`
 	// New is when the record was made. Nothing is accepted until what an earlier record may have had has expired; the

@@ -16,10 +16,8 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/system"
 )
 
-// maxOperators bounds the operators file, in bytes.
 const maxOperators = 1 << 20
 
-// signer is a line of the operators file.
 type signer struct {
 	names      []string
 	key        ssh.PublicKey

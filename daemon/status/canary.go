@@ -46,7 +46,6 @@ func StartCanary(command []string) (*Canary, error) {
 // PID is the root's. It is not reused before Close.
 func (c *Canary) PID() int { return c.root.Process.Pid }
 
-// Release lets the tree grow.
 func (c *Canary) Release() error {
 	if _, err := c.leash.Write([]byte{1}); err != nil {
 		return fmt.Errorf("release canary: %w", err)

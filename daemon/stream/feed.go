@@ -137,7 +137,6 @@ func (f *Feed) watched(ctx context.Context) {
 	f.view.publish(&batch{whole: true})
 }
 
-// track begins to note what changes, or stops.
 func (f *Feed) track(v registry.View, on bool) {
 	v.Track(on)
 	f.stale = nil
@@ -212,7 +211,6 @@ func (f *Feed) turn(v registry.View) {
 // self reads what root may read: the view is redacted for each reader.
 var self = access.Caller{}
 
-// scope returns the one scope of a session.
 func (f *Feed) scope(v registry.View, id tracer.SessionID) *access.Scope {
 	if sc := f.scopes[id]; sc != nil || id == 0 {
 		return sc

@@ -120,7 +120,6 @@ func (r *reader) atEnd(over bool) string {
 	return ""
 }
 
-// send encodes an event if the reader asked for it and may see it.
 func (r *reader) send(ev *history.RecentEvent) {
 	if r.gets(&ev.Event, func() bool { return r.mayRead(ev.About) }) {
 		r.out.Append(r.e.encoded.line(r.e.o.Clock.Clock, ev, r.caller))

@@ -99,7 +99,6 @@ type update struct {
 	exited  uint64 // boottime, 0: not, or not known
 }
 
-// batch is what one turn in the registry's goroutine reports.
 type batch struct {
 	time     uint64
 	whole    bool // everything before is invalid
@@ -306,7 +305,6 @@ func (v *view) expire() {
 	})
 }
 
-// current reports whether an item is the newest of its process or session.
 func (v *view) current(it *item) bool {
 	switch {
 	case it.process != nil:

@@ -19,7 +19,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// BPFFS is where the pins of all instances are.
 const BPFFS = "/sys/fs/bpf"
 
 const (

@@ -10,7 +10,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// MetricsPrefix is in front of every name.
 const MetricsPrefix = "lineage_"
 
 type metricsKind string

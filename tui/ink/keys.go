@@ -108,7 +108,6 @@ type keyGroup struct {
 	Keys  []key.Binding
 }
 
-// Groups returns every key, under a title.
 func (m KeyMap) Groups() []keyGroup {
 	t := m.TreeKeys
 	return []keyGroup{
@@ -123,7 +122,6 @@ func (m KeyMap) Groups() []keyGroup {
 	}
 }
 
-// bindings are the fields of a struct of bindings.
 func bindings(of any) (all []key.Binding) {
 	for v, i := reflect.ValueOf(of), 0; i < v.NumField(); i++ {
 		all = append(all, v.Field(i).Interface().(key.Binding))

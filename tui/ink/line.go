@@ -28,7 +28,6 @@ func (t *Theme) Selected(columns int, focused bool) *Line {
 	return l
 }
 
-// Text is a whole line with one text.
 func (t *Theme) Text(p Paint, s string, columns int) string {
 	l := t.Line(columns)
 	l.Put(p, s)
@@ -66,7 +65,6 @@ func (l *Line) PutRight(p Paint, s string, columns int) {
 	l.Put(p, s)
 }
 
-// Skip writes blanks.
 func (l *Line) Skip(columns int) { l.Put(Paint{}, strings.Repeat(" ", max(columns, 0))) }
 
 // Join appends another line, which must not be written to afterwards.

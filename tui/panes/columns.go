@@ -20,7 +20,6 @@ type column struct {
 	cell       func(l *Labels, r *picture.Row) string
 }
 
-// all are the columns in the order of a row, from the left.
 var all = []column{
 	{"live", "LIVE", 5, picture.ByLive, true, figure("0", func(s *api.Session) int { return s.Live })},
 	{"orphans", "ORPH", 4, picture.ByOrphans, true,

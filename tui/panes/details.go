@@ -30,7 +30,6 @@ type pane struct {
 	lines    []string
 }
 
-// DetailLines is what is known about a row.
 func DetailLines(l *Labels, r *picture.Row, a DetailAnswer, readOnly bool, columns int) []string {
 	p := &pane{Labels: *l, columns: columns, readOnly: readOnly}
 	switch {
@@ -145,7 +144,6 @@ var taskNames = map[string]string{
 	"T": "stopped", "t": "traced", "I": "idle",
 }
 
-// state says in a few words what the process is now.
 func (p *pane) state(pr *api.Process) string {
 	when := ""
 	if pr.Exited != nil {

@@ -25,7 +25,6 @@ type Client interface {
 	Events(ctx context.Context, q api.EventsQuery, each func(*api.Event) error) error
 }
 
-// Stage is the progress of a dialog.
 type Stage uint8
 
 // The stages.

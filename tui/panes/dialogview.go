@@ -140,7 +140,6 @@ func (d *Dialog) means() string {
 	return "SIGKILL to all processes at once, and to all that they start meanwhile."
 }
 
-// write shows what it is about, and the result.
 func (d *Dialog) write(l *Labels, put func(ink.Paint, string), columns int) {
 	switch {
 	case d.err != nil:
@@ -162,7 +161,6 @@ func (d *Dialog) write(l *Labels, put func(ink.Paint, string), columns int) {
 	}
 }
 
-// planned lists what would die, and how.
 func (d *Dialog) planned(l *Labels, put func(ink.Paint, string)) {
 	p := d.plan
 	die, spared := 0, 0
@@ -190,7 +188,6 @@ func (d *Dialog) planned(l *Labels, put func(ink.Paint, string)) {
 	list(l, put, rows, notes)
 }
 
-// named names processes as the dialog does.
 func named(l *Labels) display.Names {
 	return display.Names{Command: func(p *api.Process) string { return l.Fit(l.Command(p), 48) }}
 }
@@ -221,7 +218,6 @@ func (d *Dialog) outcome() (text string, ok bool) {
 	return d.Name + ": " + display.Verdict(d.report), d.report.Verdict == api.VerdictClean
 }
 
-// receipt lists how each process ended.
 func (d *Dialog) receipt(l *Labels, put func(ink.Paint, string)) {
 	text, ok := d.outcome()
 	look := l.Live

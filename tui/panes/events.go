@@ -39,7 +39,6 @@ type EventsPane struct {
 	ready chan struct{}
 }
 
-// EventsMsg reports that a pane has new events.
 type EventsMsg struct{ Pane *EventsPane }
 
 // OpenEvents begins to read the events of a session, including those of the last minutes.
@@ -120,10 +119,8 @@ func (p *EventsPane) Take() tea.Cmd {
 	return p.wait()
 }
 
-// Scroll moves down, or up if lines is negative.
 func (p *EventsPane) Scroll(lines int) { p.offset -= lines }
 
-// Lines draws the last events that fit.
 func (p *EventsPane) Lines(l *Labels, columns, rows int) []string {
 	p.offset = max(min(p.offset, len(p.events)-rows), 0)
 	end := len(p.events) - p.offset
@@ -161,7 +158,6 @@ func (p *EventsPane) named(l *Labels, ref api.Ref, i int) string {
 	return l.Named(ref)
 }
 
-// line is one event: time, type, process, and details.
 func (p *EventsPane) line(l *Labels, i, columns int) string {
 	ev := p.events[i]
 	out := l.Line(columns)

@@ -50,7 +50,6 @@ func (f Fate) Width() int {
 	return n
 }
 
-// Put writes it at the end of the line.
 func (f Fate) Put(line *ink.Line, p ink.Paint) {
 	line.Skip(line.Left - f.Width())
 	if f.how != "" {

@@ -169,7 +169,6 @@ func Remains(s *api.Session, column func(name string) bool) (notes []string) {
 	return notes
 }
 
-// Joined are notes on one line.
 func (l *Labels) Joined(notes []string) string { return strings.Join(notes, " "+l.Sep+" ") }
 
 func (l *Labels) ago(t *time.Time) string {
@@ -190,7 +189,6 @@ func (l *Labels) Until(t *time.Time) string {
 	return "SIGKILL is due"
 }
 
-// Named names a process with what is known about it.
 func (l *Labels) Named(ref api.Ref) string {
 	if r := l.Picture.Process(ref); r != nil {
 		return ProcessLabel(r.Process)
@@ -242,7 +240,6 @@ func SessionLabel(s *api.Session) string {
 	return display.Text(strings.TrimSpace(cmp.Or(s.ID, "no session") + " " + s.Name))
 }
 
-// ProcessLabel is the PID and the short name.
 func ProcessLabel(p *api.Process) string {
 	if p == nil {
 		return "unknown process"

@@ -13,7 +13,6 @@ import (
 // most limits the processes that are kept; above it, exited ones that started first are dropped.
 const most = 20_000
 
-// leastSpan is the limit of zooming in.
 const leastSpan = 10 * time.Millisecond
 
 type Timeline struct {
@@ -61,7 +60,6 @@ func NewTimeline(session string) *Timeline {
 	return &Timeline{Session: session, known: map[api.Ref]*api.Process{}, rows: most}
 }
 
-// Remember adds the session's tree from the history.
 func (m *Timeline) Remember(t *api.Tree) {
 	for i := range t.Nodes {
 		m.known[t.Nodes[i].Ref] = &t.Nodes[i].Process
@@ -193,7 +191,6 @@ func (m *Timeline) SetHeight(rows int) {
 	m.Move(0)
 }
 
-// Page is how many lanes a page has.
 func (m *Timeline) Page() int { return max(m.rows-1, 1) }
 
 // Move selects another lane, by lanes down.

@@ -70,7 +70,6 @@ func callLanes(all []*api.Process) (lanes []lane) {
 	return lanes
 }
 
-// during is when a call was open.
 func (m *Timeline) during(c *api.Call) (began, ended time.Time) {
 	if c.Ended == nil {
 		return *c.Began, m.now
@@ -94,7 +93,6 @@ func (m *Timeline) callName(l *Labels, line *ink.Line, ln *lane, columns int) {
 	line.Put(l.Key, " "+text)
 }
 
-// callCells draws when the calls of a lane were open.
 func (m *Timeline) callCells(l *Labels, ln *lane, columns int) []cell {
 	cells := make([]cell, columns)
 	from, to := m.Span()

@@ -11,7 +11,6 @@ import (
 	"github.com/lineage-ebpf/lineage/tui/ink"
 )
 
-// mostIndent is how many levels are indented.
 const mostIndent = 8
 
 func labelColumns(columns int) int { return min(columns*2/5, 48) }
@@ -60,7 +59,6 @@ var steps = []time.Duration{
 	time.Hour, 2 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour,
 }
 
-// tickColumns is the least distance of two ticks.
 const tickColumns = 14
 
 // axis is the line above the lanes: a tick and its time wherever there is room.
@@ -163,7 +161,6 @@ func (m *Timeline) name(l *Labels, line *ink.Line, ln *lane, columns int) {
 	line.Put(l.Key, count)
 }
 
-// cells draws the lifetimes of a lane's processes.
 func (m *Timeline) cells(l *Labels, ln *lane, columns int) []cell {
 	cells := make([]cell, columns)
 	from, to := m.Span()

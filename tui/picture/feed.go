@@ -33,7 +33,6 @@ type Feed struct {
 	ready chan struct{} // has an element if next has news
 }
 
-// FeedMsg is what happened since the last Msg.
 type FeedMsg struct {
 	Connected Watcher // the daemon that was found, once
 	Batch     *Batch  // nil: no frame came
@@ -45,7 +44,6 @@ func NewFeed(connect func(context.Context) (Watcher, error)) *Feed {
 	return &Feed{connect: connect, ready: make(chan struct{}, 1), pause: Pause}
 }
 
-// Pause waits that long, or until ctx is done.
 func Pause(ctx context.Context, d time.Duration) {
 	select {
 	case <-time.After(d):

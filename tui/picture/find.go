@@ -29,7 +29,6 @@ func WithText(text string) *Filter {
 	return &Filter{Text: text, wants: func(r *Row) bool { return r.has(value) }}
 }
 
-// Typed is the selection as it was typed.
 func (f *Filter) Typed() string {
 	if f == nil || f.Selection == nil {
 		return ""

@@ -82,7 +82,6 @@ func (p *Picture) await(r *Row, creator api.Ref) {
 	p.waiting[creator][r] = true
 }
 
-// place puts an unlinked row where it belongs.
 func (p *Picture) place(r *Row) {
 	at := p.home(r)
 	if r.first != nil && at.below(r) { // a file can contain what no kernel does
@@ -93,7 +92,6 @@ func (p *Picture) place(r *Row) {
 	r.link(at)
 }
 
-// move puts a row where it belongs now.
 func (p *Picture) move(r *Row) {
 	at := r.up
 	if at != nil {

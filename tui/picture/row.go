@@ -67,7 +67,6 @@ func (r *Row) Key() Key {
 	return Key{Process: r.Process.Ref}
 }
 
-// SessionID names the session that the row is part of.
 func (r *Row) SessionID() string {
 	if r.Kind == SessionRow {
 		return r.Session.ID

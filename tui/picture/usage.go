@@ -79,7 +79,6 @@ func (p *Picture) Age(r *Row) time.Duration {
 	return time.Duration(p.now - r.start)
 }
 
-// Listening reports whether a process is known to listen on a port.
 func (p *Picture) Listening() bool { return len(p.listening) > 0 }
 
 // SetPorts sets which processes listen on which ports; all others listen on none.

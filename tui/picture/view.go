@@ -118,7 +118,6 @@ func (v *View) FoldIfTooMany() {
 	}
 }
 
-// SessionsFolded reports whether only folded sessions are shown.
 func (v *View) SessionsFolded() bool {
 	for r := v.First(); r != nil; r = v.skip(r.next, (*Row).Next) {
 		if !r.folded && v.Child(r) != nil {
@@ -145,14 +144,12 @@ func (v *View) choose(r *Row) {
 	v.Picture.Hold(r)
 }
 
-// reveal unfolds what hides r.
 func (v *View) reveal(r *Row) {
 	for up := r.up; up != nil; up = up.up {
 		v.Picture.Fold(up, false)
 	}
 }
 
-// dropped moves the selection away from a row that is removed.
 func (v *View) dropped(r *Row) {
 	if r != v.sel {
 		return

@@ -33,7 +33,6 @@ func (v *View) Hidden() int {
 	return int(v.Picture.top.size - v.Picture.top.live)
 }
 
-// First is the topmost row, or nil.
 func (v *View) First() *Row { return v.Child(v.Picture.top) }
 
 func (v *View) Last() *Row {
@@ -111,7 +110,6 @@ func (v *View) Page(down bool) {
 	v.place(line)
 }
 
-// Home moves to the first row, End to the last one.
 func (v *View) Home() { v.jump(v.First(), 0) }
 
 func (v *View) End() { v.jump(v.Last(), v.height-1) }
@@ -136,7 +134,6 @@ func (v *View) place(line int) {
 	v.line = v.above(line)
 }
 
-// Window returns the rows to draw, from the top down.
 func (v *View) Window() []*Row {
 	if v.sel == nil {
 		return nil

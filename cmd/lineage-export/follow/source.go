@@ -35,10 +35,8 @@ func newSource(ctx context.Context, c api.Client) (*source, error) {
 	return &source{ctx: ctx, client: c, hide: hide}, nil
 }
 
-// Redact hides secrets in a command line.
 func (s *source) Redact(argv []string) []string { return redact.Argv(argv, s.hide...) }
 
-// Hide takes the secrets out of an event.
 func (s *source) Hide(e *api.Event) {
 	for _, p := range []*api.Process{e.Process, e.Was} {
 		if p != nil {

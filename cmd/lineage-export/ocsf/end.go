@@ -44,7 +44,6 @@ func (e *Encoder) remediate(r *follow.Record, s severity, uid, code, message str
 	return v
 }
 
-// receipt is the receipt of an end, without its processes.
 type receipt struct {
 	Reason    string   `json:"reason,omitempty"`      // why the session ended
 	Verdict   string   `json:"verdict"`               // what the end came to

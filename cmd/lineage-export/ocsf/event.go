@@ -176,7 +176,6 @@ type sender struct {
 	Session string      `json:"session,omitempty"` // of that process
 }
 
-// processRef is the short description of a process.
 type processRef struct {
 	UID  string `json:"uid"`            // the id of the process
 	PID  int    `json:"pid"`            // in the initial PID namespace

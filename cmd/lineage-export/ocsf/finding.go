@@ -17,7 +17,6 @@ const callCommand = 60
 // maxEvidences bounds the processes that a finding names.
 const maxEvidences = 32
 
-// rule is the kind of a finding.
 type rule struct{ uid, title, about string }
 
 var (

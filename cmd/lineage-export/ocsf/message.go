@@ -10,7 +10,6 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/follow"
 )
 
-// commandBytes bounds a command in a message.
 const commandBytes = 160
 
 // The messages: one line each, safe to print.

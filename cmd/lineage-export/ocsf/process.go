@@ -236,7 +236,6 @@ func entityOf(r *follow.Record, p api.Ref) entity {
 // maxUsers bounds the users whose names are remembered.
 const maxUsers = 1024
 
-// users remembers the users of the host.
 type users struct {
 	name  func(uid string) string // empty: the host has none
 	known map[int]*account

@@ -11,7 +11,6 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
-// Ender ends sessions of one daemon, and reports on the console.
 type Ender struct {
 	Options
 	Sessions api.Selection

@@ -126,7 +126,6 @@ func worstOf(failed []error) error {
 	return cli.Errorf(worst, "%s", strings.Join(messages, "; "))
 }
 
-// endOn ends what is planned on one host, and waits for the verdicts.
 func endOn(ctx context.Context, e *Ender, p *planned) (*text.Listing, error) {
 	e.begin(ctx, p.targets)
 	for _, t := range p.targets {

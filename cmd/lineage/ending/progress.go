@@ -47,7 +47,6 @@ type counted struct {
 	total, live int
 }
 
-// begin notes that the end of a session has begun.
 func (n *census) begin(r *api.Report) {
 	_, members := display.Ended(r)
 	n.ending = append(n.ending, &counted{id: r.Session, name: cmp.Or(r.Name, r.Session),

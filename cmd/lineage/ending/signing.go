@@ -23,7 +23,6 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
-// SigningFlags say how a command is signed.
 type SigningFlags struct {
 	Keys   []string // of ssh-keygen -Y sign
 	Reason string
@@ -340,7 +339,6 @@ func listing(d *api.CommandReply, r *api.CommandReceipt) (*text.Listing, error) 
 	return l, nil
 }
 
-// maxFile bounds the file of a command, in bytes.
 const maxFile = 64 << 10
 
 func read(file string) (*api.SignedCommand, error) {

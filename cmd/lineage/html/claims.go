@@ -21,7 +21,6 @@ type call struct {
 	processes int    // that may belong to it
 }
 
-// call notes that a tool call begins or ends.
 func (p *Page) call(at uint64, ev *api.Event) {
 	key := keyOf(ev.Call)
 	c := p.byID[key]

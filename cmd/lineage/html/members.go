@@ -71,7 +71,6 @@ func (m *members) born(doc *api.Process) *process {
 	return x
 }
 
-// show is the command of a process as it can be shown.
 func (m *members) show(doc *api.Process) string {
 	limit := min(max(maxText/max(len(m.all), 1), maxShort), maxCommand)
 	return clip(display.Command(api.Unwrapped(m.hidden(doc.Argv)), doc.Comm, doc.ArgvTruncated, limit), limit)

@@ -99,7 +99,6 @@ func (p *Page) Write(w io.Writer, r *api.Report) error {
 	return cmp.Or(err, out.Flush())
 }
 
-// settle gives the processes their outcomes.
 func (p *Page) settle(r *api.Report) {
 	if r == nil {
 		return
@@ -114,7 +113,6 @@ func (p *Page) settle(r *api.Report) {
 	}
 }
 
-// rows fills the tables.
 func (p *Page) rows(c *content, s scale) {
 	for _, x := range p.steps {
 		c.Steps = append(c.Steps, stepRow{s.after(x.at), stamp(p.clock.wall(x.at)), x.text, x.kind})

@@ -28,7 +28,6 @@ var orders = map[string]func(a, b *api.Session) int{
 	"state":   func(a, b *api.Session) int { return cmp.Compare(a.State, b.State) },
 }
 
-// Orders are the names of the ways to sort sessions.
 func Orders() []string { return slices.Sorted(maps.Keys(orders)) }
 
 // Sessions asks for the selected sessions, in one of [Orders]; "": as the daemon lists them.

@@ -78,7 +78,6 @@ func Verify(ctx context.Context, c api.Client, ended *api.Sessions, open OpenAud
 // pruned is less, in bytes, than the smallest history that retention may prune for its size.
 const pruned = 8 << 20
 
-// VerificationText shows what a check found.
 func VerificationText(v *api.Verification) *text.Listing {
 	return &text.Listing{Doc: v, Items: []any{v}, Text: func(p *text.Page) {
 		log := fmt.Sprintf("audit log: %s in %s", display.Count(v.Records, "record"),

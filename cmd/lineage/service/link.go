@@ -92,10 +92,8 @@ func checkServer(text string) (secure bool, err error) {
 	return false, nil
 }
 
-// maxName bounds the name of a host, in bytes.
 const maxName = 64
 
-// IsName reports whether a text can be the name of a host in a subject.
 func IsName(text string) bool {
 	return text != "" && len(text) <= maxName && !strings.ContainsFunc(text, func(c rune) bool {
 		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_'

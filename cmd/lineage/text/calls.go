@@ -25,7 +25,6 @@ func Calls(list *api.Orphans) *Listing {
 	return l
 }
 
-// CallColumns are the columns of the list of calls.
 var CallColumns = []string{"call", "tool", "session", "name", "agent", "age", "took",
 	"left", "cpus", "rss", "ports", "runs"}
 

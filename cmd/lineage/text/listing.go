@@ -35,7 +35,6 @@ func (l *Listing) add(item any, name string) {
 	l.Items, l.Names = append(l.Items, item), append(l.Names, name)
 }
 
-// documents is the document of several answers of a kind.
 type documents[T any] struct {
 	api.Head
 	Items []T `json:"items"`

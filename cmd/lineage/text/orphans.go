@@ -9,7 +9,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api/display"
 )
 
-// Orphans lists orphans, leftovers, zombies and delegated work.
 func Orphans(list *api.Orphans) *Listing {
 	list.Head = api.NewHead("orphans")
 	if list.Items == nil {
@@ -130,7 +129,6 @@ func parentText(o *api.Orphan) string {
 	return "-"
 }
 
-// EqualColumns are the columns of the list of equal processes.
 var EqualColumns = []string{"pid", "equal", "session", "creator", "rss", "idle", "command"}
 
 // Equal lists groups of equal processes by the one that is idle longest. It has no names: an end needs a plan.

@@ -77,7 +77,6 @@ func writeTogether(p *Page, plans []*api.Plan) {
 	}
 }
 
-// BranchOf names what the plan of a branch is about.
 func BranchOf(plan *api.Plan) string {
 	if plan.Call != "" {
 		return fmt.Sprintf("what call %s of pid %d has left", display.Text(plan.Call), plan.Branch.PID)

@@ -46,7 +46,6 @@ func writeReport(p *Page, receipt Receipt) {
 	p.list(words.Rows, words.Notes)
 }
 
-// names are how the page names processes.
 func (p *Page) names(most int) display.Names {
 	if p.Wide {
 		most = 0

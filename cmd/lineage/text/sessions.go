@@ -230,7 +230,6 @@ func stateColor(s *api.Session) string {
 	return dim
 }
 
-// Title is the line that says what a session is.
 func Title(s *api.Session) string {
 	name := s.ID
 	if s.Name != "" {

@@ -104,7 +104,6 @@ func (t *table) pick(names []string) {
 	}
 }
 
-// gap separates two columns.
 const gap = "  "
 
 func (t *table) widths() (widths []int) {

@@ -4,7 +4,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// index has the nodes of a tree by process.
 func index(t *api.Tree) map[api.Ref]*api.Node {
 	m := make(map[api.Ref]*api.Node, len(t.Nodes))
 	for i := range t.Nodes {

@@ -115,7 +115,6 @@ func writeSteps(p *Page, edges []api.Edge) {
 	}
 }
 
-// facts says what is known of the process itself.
 func facts(p *Page, why *api.Why) string {
 	pr := &why.Process
 	var all []string
@@ -144,7 +143,6 @@ func facts(p *Page, why *api.Why) string {
 	return strings.Join(all, " · ")
 }
 
-// claims says what members claim about the process.
 func claims(p *Page, pr *api.Process) string {
 	var all []string
 	if len(pr.Calls) > 0 {

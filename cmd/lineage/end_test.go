@@ -14,26 +14,6 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
-func TestEndRequests(t *testing.T) {
-	for line, want := range map[string]string{
-		"end -y build":              "k3x9q2",
-		"end -y build k3x9q2 build": "k3x9q2",
-		"end -y --now build":        "k3x9q2 now",
-		"end -y --grace 0s build":   "k3x9q2 grace=0",
-		"end -y --grace 10m build":  "k3x9q2 grace=600000",
-		"end -y build nosuch old":   "k3x9q2, e7d7c7",
-		"end --dry-run build":       "",
-		"end --dry-run -y --now x":  "",
-		"end -y --if-plan 5f build": "k3x9q2 plan=5f",
-	} {
-		f := newFake()
-		newWorld(t, f).run(strings.Fields(line)...)
-		if got := strings.Join(f.Got.Ended, ", "); got != want {
-			t.Errorf("%s asked to end %q, want %q", line, got, want)
-		}
-	}
-}
-
 // The end of one session is the first request to the daemon. How long to wait for it is
 // asked afterwards, unless the command line says it.
 func TestEndFirst(t *testing.T) {
@@ -58,74 +38,6 @@ func TestEndFirst(t *testing.T) {
 	}
 }
 
-func TestEndVerdicts(t *testing.T) {
-	left := func(id string, _ api.EndRequest) (*api.Report, error) {
-		return &api.Report{Session: id, State: "condemned", Verdict: "left", VerdictWhy: "1 process in state D", DurationMS: 10000, Left: 1,
-			Processes: []api.Outcome{{Ref: ref(4401), Outcome: "kill"}, {Ref: ref(4417), Outcome: "left", Why: "in state D"}}}, nil
-	}
-	unknown := func(id string, _ api.EndRequest) (*api.Report, error) {
-		return &api.Report{Session: id, State: "ended", Verdict: "unknown", VerdictWhy: "a birth was missed"}, nil
-	}
-	for _, tt := range []struct {
-		name string
-		end  func(string, api.EndRequest) (*api.Report, error)
-		args string
-		code int
-		want string
-	}{
-		{"left", left, "build", 6, "lineage: session k3x9q2: ended, left: 1 of 2 processes in 10s; 1 process in state D\n"},
-		{"unknown", unknown, "build", 6, "lineage: session k3x9q2: ended, unknown: no proof that nothing is left: a birth was missed\n"},
-		{"the worst counts", unknown, "nosuch build old", 6,
-			"lineage: session nosuch: not found\n" +
-				"lineage: session k3x9q2: ended, unknown: no proof that nothing is left: a birth was missed\n" +
-				"lineage: session e7d7c7: ended, unknown: no proof that nothing is left: a birth was missed\n"},
-		{"one is unknown", nil, "nosuch build", 3, "lineage: session nosuch: not found\n"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			f := newFake()
-			f.On.End = tt.end
-			code, stdout, stderr := newWorld(t, f).run(append([]string{"end", "-y", "-o", "json"}, strings.Fields(tt.args)...)...)
-			if code != tt.code || stderr != tt.want {
-				t.Errorf("exit %d, stderr %s\nwant exit %d, stderr %s", code, stderr, tt.code, tt.want)
-			}
-			if !strings.HasPrefix(stdout, "{") || !strings.HasSuffix(stdout, "}\n") {
-				t.Errorf("stdout is no whole document: %s", stdout)
-			}
-		})
-	}
-}
-
-// If a guard would refuse the plan, the command shows it and fails as the end would.
-func TestPlanRefused(t *testing.T) {
-	f := newFake()
-	f.On.Plan = func(p *api.Plan) error {
-		p.RefusedBy, p.Token = "pid 4121 is an ancestor of the caller", ""
-		return nil
-	}
-	code, stdout, stderr := newWorld(t, f).run("end", "--dry-run", "build")
-	want := "lineage: end k3x9q2: it would be refused: pid 4121 is an ancestor of the caller\n"
-	if code != 4 || stderr != want || !strings.Contains(stdout, "refused by a guard") || strings.Contains(stdout, "--if-plan") || len(f.Got.Ended) != 0 {
-		t.Errorf("exit %d, %s%s", code, stdout, stderr)
-	}
-	// The worst exit code counts, among sessions not found and refused plans.
-	if code, stdout, stderr := newWorld(t, f).run("end", "--dry-run", "nosuch", "build"); code != api.ExitDenied || !strings.Contains(stderr, "nosuch: not found") {
-		t.Errorf("exit %d, %s%s", code, stdout, stderr)
-	}
-}
-
-// A process in a container is reported with the container.
-func TestEndContainer(t *testing.T) {
-	f := newFake()
-	f.On.End = func(id string, _ api.EndRequest) (*api.Report, error) {
-		return &api.Report{Session: id, State: "ended", Verdict: "clean", Started: 1,
-			Processes: []api.Outcome{{Ref: ref(5), Comm: "sleep", Container: &api.Container{Name: "db\x1b"}, Outcome: "kill"}}}, nil
-	}
-	code, stdout, _ := newWorld(t, f).run("end", "--yes", "build")
-	if code != 0 || !strings.Contains(stdout, `sleep in container db\x1b`) {
-		t.Errorf("exit %d, %s", code, stdout)
-	}
-}
-
 func begun(id string, _ api.EndRequest) (*api.Report, error) {
 	return &api.Report{Session: id, State: "ending", Processes: []api.Outcome{{Ref: ref(1), Outcome: "kill"}}, Started: 10_003, Exited: 2, Left: 1515}, nil
 }
@@ -146,19 +58,6 @@ func TestEndWaits(t *testing.T) {
 	}
 	if code, stdout, stderr := newWorld(t, f).run("end", "-y", "build"); code != 0 || asked != 3 {
 		t.Errorf("exit %d after %d questions: %s%s", code, asked, stdout, stderr)
-	}
-}
-
-func TestEndTimeout(t *testing.T) {
-	f := newFake()
-	f.On.End = begun
-	f.On.Report = func(_ context.Context, id string, _ time.Duration) (*api.Report, error) {
-		return begun(id, api.EndRequest{})
-	}
-	code, stdout, stderr := newWorld(t, f).run("end", "-y", "--now", "--timeout", "1ms", "build")
-	want := "lineage: session k3x9q2: still ending: 8486 of 10001 processes dead after 0s; it continues, see \"lineage tree k3x9q2\"\n"
-	if code != 6 || stderr != want || !strings.Contains(stdout, "k3x9q2: still ending: 8486 of 10001 processes dead after 0s\n") {
-		t.Errorf("exit %d, %s%s", code, stdout, stderr)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 // fleet has a daemon on each of these hosts; any other cannot be reached.
 func fleet(t *testing.T, on map[string]*apitest.Client) *world {
 	w := newWorld(t, nil)
+	w.fakes = on
 	w.dialHost = func(_ context.Context, host string) (api.Client, error) {
 		if f := on[host]; f != nil {
 			return f, nil
@@ -31,29 +32,6 @@ func twoHosts() map[string]*apitest.Client {
 	return map[string]*apitest.Client{"web1": newFake(), "web2": second}
 }
 
-func TestHosts(t *testing.T) {
-	for name, args := range map[string][]string{
-		"ls":             {"ls"},
-		"ls wide":        {"ls", "-o", "wide"},
-		"ls json":        {"ls", "-o", "json"},
-		"ls jsonl":       {"ls", "-o", "jsonl"},
-		"ls name":        {"ls", "-o", "name"},
-		"ls left":        {"ls", "--left"},
-		"history":        {"history"},
-		"tree":           {"tree", "build"},
-		"why port":       {"why", ":8080"},
-		"why nobody":     {"why", ":9"},
-		"dry run":        {"end", "build", "--dry-run"},
-		"end":            {"end", "build", "--yes"},
-		"end everywhere": {"end", "m8p4z1", "--yes"},
-		"all or none":    {"end", "m8p4z1", "--yes", "--all-or-none"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			golden(t, "hosts "+name, fleet(t, twoHosts()).record(append(args, "-H", "web1,web2,gone")...))
-		})
-	}
-}
-
 // Hosts that have nothing to list say so once, and without the names of columns.
 func TestHostsEmpty(t *testing.T) {
 	y := newTypist(t, 80, "", "", nil)
@@ -63,51 +41,9 @@ func TestHostsEmpty(t *testing.T) {
 	require.Equal(t, y.saw(), `lineage: no session; start one with "lineage run -- CMD"; ended ones: "ls -a"`+"\n")
 }
 
-func TestHostsExit(t *testing.T) {
-	for _, tt := range []struct {
-		args string
-		want int
-	}{
-		{"ls -H web1,web2", api.ExitOK},
-		{"ls -H web1,gone", api.ExitLeft},
-		{"tree build -H web1,web2", api.ExitOK}, // one host has it
-		{"tree none -H web1,web2", api.ExitNotFound},
-		{"tree none -H web1,gone", api.ExitLeft},
-		{"end build --yes -H web1,web2", api.ExitOK},
-		{"end none --yes -H web1,web2", api.ExitNotFound},
-		{"ls -H -x", api.ExitUsage},
-		{"ls -H web1,", api.ExitUsage},
-		{"ls -H web1 --socket /run/x", api.ExitUsage},
-		{"why relative -H web1", api.ExitUsage},
-		{"end build -H web1", api.ExitUsage}, // no terminal to ask on
-		{"end :9 -H web1 --yes", api.ExitNotFound},
-		{"end build --if-plan x -H web1 --yes", api.ExitUsage},
-		{"end build --all-or-none --yes", api.ExitUsage},
-		{"end build --max-hosts 0 -H web1 --yes", api.ExitUsage},
-		{"end build --branch -H web1 --yes", api.ExitUsage}, // not the whole session of that name
-	} {
-		on := twoHosts()
-		code, _, stderr := fleet(t, on).run(strings.Fields(tt.args)...)
-		if code != tt.want {
-			t.Errorf("%s: exit %d, want %d: %s", tt.args, code, tt.want, stderr)
-		}
-		if tt.want == api.ExitUsage && len(on["web1"].Got.Ended) > 0 {
-			t.Errorf("%s: ended %v", tt.args, on["web1"].Got.Ended)
-		}
-	}
-}
-
-// TestHostsEndPlanned: every end uses the plan of its host, and with --all-or-none
-// nothing is sent unless all hosts answer and agree.
+// TestHostsEndPlanned: with --all-or-none nothing is sent unless all hosts answer and agree.
 func TestHostsEndPlanned(t *testing.T) {
 	on := twoHosts()
-	fleet(t, on).run("end", "m8p4z1", "--yes", "--now", "-H", "web1,web2")
-	for host, f := range on {
-		if len(f.Got.Ended) != 1 || f.Got.Ended[0] != "m8p4z1 now plan=5f3a9c01" {
-			t.Errorf("%s: %q", host, f.Got.Ended)
-		}
-	}
-	on = twoHosts()
 	on["web2"].On.Plan = func(p *api.Plan) error { p.RefusedBy = "the daemon is in it"; return nil }
 	code, out, _ := fleet(t, on).run("end", "m8p4z1", "--yes", "--all-or-none", "-H", "web1,web2")
 	if code != api.ExitLeft || !strings.Contains(out, "the daemon is in it") || len(on["web1"].Got.Ended)+len(on["web2"].Got.Ended) > 0 {
@@ -117,25 +53,6 @@ func TestHostsEndPlanned(t *testing.T) {
 	code, _, _ = fleet(t, on).run("end", "m8p4z1", "--yes", "-H", "web1,web2")
 	if code != api.ExitLeft || len(on["web1"].Got.Ended) != 1 || len(on["web2"].Got.Ended) != 0 {
 		t.Errorf("exit %d, ended %q and %q", code, on["web1"].Got.Ended, on["web2"].Got.Ended)
-	}
-}
-
-// TestHostsEndInPart: what a host's plan could not include is reported after a good end.
-func TestHostsEndInPart(t *testing.T) {
-	on := twoHosts()
-	code, out, _ := fleet(t, on).run("end", "m8p4z1", "nosuch", "--yes", "-H", "web1,web2")
-	if code != api.ExitNotFound || strings.Count(out, "nosuch: not found") != 2 || len(on["web1"].Got.Ended) != 1 || len(on["web2"].Got.Ended) != 1 {
-		t.Errorf("exit %d, ended %q and %q:\n%s", code, on["web1"].Got.Ended, on["web2"].Got.Ended, out)
-	}
-}
-
-// TestEndOfUsersOverHosts: a number that this host has for a user may be another user's elsewhere.
-func TestEndOfUsersOverHosts(t *testing.T) {
-	for _, who := range []string{"--mine", "--user=root"} {
-		code, _, stderr := fleet(t, twoHosts()).run("end", who, "--yes", "-H", "web1,web2")
-		if code != api.ExitUsage || !strings.Contains(stderr, "with -H give --user UID") {
-			t.Errorf("%s: exit %d, %s", who, code, stderr)
-		}
 	}
 }
 

@@ -141,24 +141,6 @@ func TestHistoryOfALiveName(t *testing.T) {
 	}
 }
 
-// A stream of past events ends now, unless --until or --follow is given.
-func TestEventsEnd(t *testing.T) {
-	for args, want := range map[string]struct{ since, until time.Time }{
-		"":                        {},
-		"--since 20m":             {noon.Add(-20 * time.Minute), noon},
-		"--since 20m --follow":    {since: noon.Add(-20 * time.Minute)},
-		"--since 20m --until 10m": {noon.Add(-20 * time.Minute), noon.Add(-10 * time.Minute)},
-	} {
-		f := newFake()
-		if code, _, stderr := newWorld(t, f).run(strings.Fields("events " + args)...); code != 0 {
-			t.Errorf("events %s: exit %d, %s", args, code, stderr)
-		}
-		if q := f.Got.Events[0]; !q.Since.Equal(want.since) || !q.Until.Equal(want.until) {
-			t.Errorf("events %s: asked for %v to %v", args, q.Since, q.Until)
-		}
-	}
-}
-
 // A page of one ended session is written to a file; an error is one line, and leaves the file as it
 // was.
 func TestHistoryInAFile(t *testing.T) {

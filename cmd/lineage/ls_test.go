@@ -10,38 +10,6 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
-func TestLsSelects(t *testing.T) {
-	for args, want := range map[string]string{
-		"":                          "k3x9q2 m8p4z1",
-		"--all":                     "k3x9q2 m8p4z1 e7d7c7",
-		"--state ended":             "e7d7c7",
-		"--state ending":            "",
-		"--all --sort age":          "m8p4z1 e7d7c7 k3x9q2",
-		"--all --sort id":           "e7d7c7 k3x9q2 m8p4z1",
-		"--all --sort name":         "m8p4z1 k3x9q2 e7d7c7",
-		"--all --sort state":        "k3x9q2 m8p4z1 e7d7c7",
-		"--sort rss":                "k3x9q2 m8p4z1",
-		"--sort cpu --state ending": "",
-		"--sort cpus":               "m8p4z1 k3x9q2", // who used most before is asleep
-	} {
-		for _, command := range []string{"ls", "ps"} {
-			code, out, stderr := newWorld(t, newFake()).run(strings.Fields(command + " -o name " + args)...)
-			if got := strings.Join(strings.Fields(out), " "); code != 0 || stderr != "" || got != want {
-				t.Errorf("%s %s: exit %d, %q, want %q; %s", command, args, code, got, want, stderr)
-			}
-		}
-	}
-}
-
-// An ended session is as old as it became.
-func TestLsAge(t *testing.T) {
-	f := newFake()
-	f.Has.Sessions = append(f.Has.Sessions, api.Session{ID: "b5hort", State: "ended", Started: at(-7200), Ended: at(-7190)})
-	if _, out, _ := newWorld(t, f).run("ls", "--all", "--sort", "age", "-o", "name"); out != "m8p4z1\ne7d7c7\nk3x9q2\nb5hort\n" {
-		t.Errorf("%q", out)
-	}
-}
-
 // Without a terminal, columns do not depend on their content.
 func TestLsColumns(t *testing.T) {
 	header := func(f *apitest.Client) string {
@@ -82,34 +50,6 @@ func TestLsWarns(t *testing.T) {
 	for columns, want := range map[string]string{"state": "STATE\nactive\nleftover\n", "name": "NAME\nnightly-backup-0\nleft\n"} {
 		if _, out, stderr := newWorld(t, f).run("ls", "--columns", columns); out != want {
 			t.Errorf("%s: %q, %s", columns, out, stderr)
-		}
-	}
-}
-
-// A root is shown with what the session began with, not with what it runs now.
-func TestLsRoot(t *testing.T) {
-	f := newFake()
-	f.Has.Sessions = f.Has.Sessions[:1]
-	root := f.Has.Sessions[0].Root
-	root.FirstArgv, root.Argv, root.Comm = []string{"bash", "-c", "sleep 99 && x"}, []string{"sleep", "99"}, "sleep"
-	_, out, stderr := newWorld(t, f).run("ls", "--columns", "root,command")
-	if want := "ROOT                          COMMAND\n4121 bash -c 'sleep 99 && x'  bash -c 'sleep 99 && x'\n"; out != want {
-		t.Errorf("%q, %s", out, stderr)
-	}
-}
-
-// A session that holds a container's processes and has no name is listed by the container.
-func TestLsContainer(t *testing.T) {
-	f := newFake()
-	f.Has.Sessions = f.Has.Sessions[:2]
-	for i := range f.Has.Sessions { // build and one without a name
-		f.Has.Sessions[i].Container = &api.Container{Name: "aa\x1b", Pod: "p", Namespace: "n"}
-	}
-	f.Has.Sessions[0].Container = &api.Container{ID: "0123456789ab", Name: "web"}
-	for line, want := range map[string]string{"ls --columns name": "NAME\nbuild\n(n/p/aa\\x1b)\n", "ls -o name": "k3x9q2\nm8p4z1\n",
-		"ls --columns container": "CONTAINER\nweb\nn/p/aa\\x1b\n"} {
-		if code, out, stderr := newWorld(t, f).run(strings.Fields(line)...); code != 0 || out != want {
-			t.Errorf("%s: exit %d, %s\n%s", line, code, stderr, out)
 		}
 	}
 }

@@ -3,12 +3,16 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -38,11 +42,15 @@ type world struct {
 	out, err bytes.Buffer
 	signals  chan os.Signal
 	vars     map[string]string
+	fakes    map[string]*apitest.Client
 	sees     func(text string) // called with all that the terminal has shown, when it shows more
 }
 
 func newWorld(t *testing.T, c api.Client) *world {
 	w := &world{t: t, signals: make(chan os.Signal), vars: map[string]string{}}
+	if f, ok := c.(*apitest.Client); ok {
+		w.fakes = map[string]*apitest.Client{"daemon": f}
+	}
 	w.app = &app{
 		Console: cli.Console{
 			Stdin: strings.NewReader(""), Stdout: &w.out, Stderr: &w.err,
@@ -110,13 +118,33 @@ func golden(t *testing.T, name, got string) {
 	require.Equal(t, got, string(want))
 }
 
-// transcript runs the command lines of testdata/name.golden again, each in a new world, and compares what they print.
+// asked is what the daemons got from a command.
+func (w *world) asked() (s string) {
+	for _, name := range slices.Sorted(maps.Keys(w.fakes)) {
+		for got, i := reflect.ValueOf(w.fakes[name].Got), 0; i < got.NumField(); i++ {
+			if v := got.Field(i); v.Kind() == reflect.Slice && v.Len() > 0 {
+				text, err := json.Marshal(v.Interface())
+				require.NoError(w.t, err)
+				s += fmt.Sprintf("--- %s got %s %s\n", name, got.Type().Field(i).Name, text)
+			}
+		}
+	}
+	return s
+}
+
+// transcript runs the command lines of testdata/name.golden again, each in a new world, and compares what they print
+// and what the daemons get.
 func transcript(t *testing.T, name string, world func() *world) {
 	t.Helper()
 	path, all := filepath.Join("testdata", strings.ReplaceAll(name, " ", "_")+".golden"), ""
 	for _, want := range strings.Split(string(require.ReadFile(t, path)), "$ lineage")[1:] {
 		line, _, _ := strings.Cut(want, "\n")
-		got := world().record(strings.Fields(line)...)
+		args := strings.Fields(line)
+		if strings.HasSuffix(line, " ") {
+			args = append(args, "") // to complete
+		}
+		w := world()
+		got := w.record(args...) + w.asked()
 		if all += got; !*update && got != "$ lineage"+want {
 			t.Errorf("got\n%swant\n$ lineage%s", got, want)
 		}

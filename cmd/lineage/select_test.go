@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/apitest"
@@ -174,19 +173,8 @@ func sorted(words string) string {
 	return strings.Join(all, " ")
 }
 
-// TestSelectsOrAsks: an act without a selection, with a word that names none, or without a yes does nothing to any session.
+// TestSelectsOrAsks: a pause of several and an end by PID say on a terminal what they are about, and ask.
 func TestSelectsOrAsks(t *testing.T) {
-	for line, code := range map[string]int{
-		"end --yes": 2, "pause --yes": 2, "resume": 2, "pause nightly-*": 2, "resume --mine": 2, "end nightly-*": 2, "pause web nosuch": 3, "end --yes nightly-* --user 0": 0,
-		"halt --yes --reason r nosuch-*": 3, "halt --yes --reason r --user 0": 3, "end --yes --all web": 2, "end --yes x*": 3, "end --yes bbb": 3, "pause bbb": 3,
-		"end --yes 1": 2, "end --yes :8080": 2, "end --yes --idle 1m 1@1000": 0, "keep --reason r --until 1h web": 2, "end --left": 2, "end --yes --left web nosuch": 3, "end --yes --left web": 0, "ls --left a b": 3,
-	} {
-		f := selectable()
-		got, _, stderr := newWorld(t, f).run(strings.Fields(line)...)
-		if got != code || len(f.Got.Ended)+len(f.Got.Paused)+len(f.Got.Halts)+len(f.Got.Kept) > 0 {
-			t.Errorf("%s: exit %d, want %d: %s%v", line, got, code, stderr, f.Got)
-		}
-	}
 	f := selectable()
 	w := newWorld(t, f)
 	shown := w.terminal("y\n")
@@ -194,20 +182,8 @@ func TestSelectsOrAsks(t *testing.T) {
 	require.Equal(t, strings.Join(f.Got.Paused, " "), "pause bbb222 pause ccc333")
 	require.Contains(t, shown(), "bbb222 nightly-1", "Do you want to pause these 2 sessions?")
 	f = selectable()
-	newWorld(t, f).run("end", "--yes", "--left", "web", "nightly-1") // the root of web lives
-	require.Equal(t, strings.Join(f.Got.Ended, " "), "bbb222")
-	for line, ends := range map[string]string{
-		"end --yes --if-plan x,y web nightly-*": "aaa111 plan=x,y bbb222 plan=x,y", "end --yes --if-plan x bbb": "bbb222 plan=x", "end --yes --if-plan x :8080": "aaa111 plan=x",
-	} {
-		f = selectable()
-		newWorld(t, f).run(strings.Fields(line)...)
-		require.Equal(t, strings.Join(f.Got.Ended, " "), ends)
-	}
-	f = selectable()
 	w = newWorld(t, f)
 	shown = w.terminal("n\n")
 	w.run("end", "1")
 	require.Contains(t, shown(), "1 belongs to session aaa111 web: this ends the session", "End it?")
-	newWorld(t, f).run("keep", "--reason", "r", "--until", time.Hour.String(), ":8080")
-	require.Equal(t, fmt.Sprint(f.Got.Kept[0].Refs), "[1@1000]")
 }

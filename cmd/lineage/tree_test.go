@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -53,18 +51,6 @@ func TestEventsResume(t *testing.T) {
 	}
 	if code != 5 || !strings.HasPrefix(stderr, "lineage: the stream broke: resuming at event 101\n") {
 		t.Errorf("exit %d: %s", code, stderr)
-	}
-}
-
-func TestEventsQuery(t *testing.T) {
-	f := newFake()
-	enough := errors.New("enough")
-	var got api.EventsQuery
-	f.On.Events = func(_ context.Context, q api.EventsQuery, _ func(*api.Event) error) error { got = q; return enough }
-	newWorld(t, f).run("events", "build", "--type", "fork,exit", "--type", "lost")
-	want := api.EventsQuery{Session: "k3x9q2", Types: []api.EventType{"fork", "exit", "lost"}}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("asked %v, want %v", got, want)
 	}
 }
 

@@ -176,17 +176,12 @@ const releasePeriod = 5 * time.Minute
 // releaseMemory gives the free part of the heap back to the system when the start is
 // over, and then once a period if no session lives.
 func (s *Service) releaseMemory(ctx context.Context) {
-	tick := time.Tick(releasePeriod)
-	for busy := false; ; busy = s.Count() > 0 {
-		if !busy {
+	debug.FreeOSMemory()
+	system.Each(ctx, time.Tick(releasePeriod), func(time.Time) {
+		if s.Count() == 0 {
 			debug.FreeOSMemory()
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick:
-		}
-	}
+	})
 }
 
 // statusPeriod is how often the service manager gets the status.

@@ -16,10 +16,7 @@ func Breaker(b api.Breaker) string {
 	for _, uid := range b.UIDs[:min(len(b.UIDs), breakerNames)] {
 		names = append(names, strconv.Itoa(uid))
 	}
-	text := "the circuit breaker is open"
-	if len(names) > 0 { // a daemon of an earlier version names none
-		text += " for uid " + strings.Join(names, ", ")
-	}
+	text := "the circuit breaker is open for uid " + strings.Join(names, ", ")
 	if more := len(b.UIDs) - len(names); more > 0 {
 		text += " and " + strconv.Itoa(more) + " more"
 	}

@@ -47,7 +47,7 @@ func writePages(args []string) error {
 // writeManual writes the page of a command and those of the commands below it.
 func writeManual(cmd *cobra.Command, dir, date string) error {
 	for _, c := range cmd.Commands() {
-		if c.Name() == "completion" || c.Name() == "help" || c.DisableFlagParsing || !c.Runnable() {
+		if c.Name() == "completion" || c.Name() == "help" || !c.Runnable() {
 			continue
 		}
 		if err := writeManual(c, dir, date); err != nil {

@@ -363,35 +363,32 @@ func TestJoinsAfterRestart(t *testing.T) {
 	}
 }
 
-// TestClientsRestart: a daemon knows the clients of commands that run, also as earlier versions have written them: then the kernel
-// knows them, and the command ends with its client.
+// TestClientsRestart: a daemon knows the clients of commands that run: then the kernel knows them, and the command ends with its client.
 func TestClientsRestart(t *testing.T) {
-	for _, with := range []string{"", `"Kind":{"Name":"docker","Relays":true},`} {
-		h := newHost(t, ending)
-		client := h.asks(200)
-		info := h.runs(300, byRule)
-		by := h.K.Proc(200).Session
-		h.Update(func(tx registry.Tx) {
-			for id, text := range map[tracer.SessionID]string{
-				by: fmt.Sprintf(`{"Requests":[{%s"Client":{"PID":200,"Start":%d},"Asked":1,"Container":"web","Command":"c0","Session":%d,"Root":{"PID":300,"Start":%d}}]}`,
-					with, client.Start, info.ID, info.Root.Start),
-				info.ID: fmt.Sprintf(`{"Began":true,"Command":"c0","Asker":%d}`, by),
-			} {
-				h.o.Steward.SetClient(tx.View, id, tracer.Identity{})
-				require.NoError(t, h.Restore(tx.View, tx.Session(id), registry.Parts{"clients": []byte(text)}))
-			}
-		})
-		h.o.Steward.Arm()
-		h.armed(nil) // before the rules were told
-		for _, id := range []tracer.SessionID{info.ID, by} {
-			h.Update(func(tx registry.Tx) { h.Hooks().Opened(tx.View, tx.Session(id)) })
+	h := newHost(t, ending)
+	client := h.asks(200)
+	info := h.runs(300, byRule)
+	by := h.K.Proc(200).Session
+	h.Update(func(tx registry.Tx) {
+		for id, text := range map[tracer.SessionID]string{
+			by: fmt.Sprintf(`{"Requests":[{"Client":{"PID":200,"Start":%d},"Asked":1,"Container":"web","Command":"c0","Session":%d,"Root":{"PID":300,"Start":%d}}]}`,
+				client.Start, info.ID, info.Root.Start),
+			info.ID: fmt.Sprintf(`{"Began":true,"Command":"c0","Asker":%d}`, by),
+		} {
+			h.o.Steward.SetClient(tx.View, id, tracer.Identity{})
+			require.NoError(t, h.Restore(tx.View, tx.Session(id), registry.Parts{"clients": []byte(text)}))
 		}
-		h.o.Steward.Arm()
-		h.armed(map[tracer.Identity]tracer.SessionID{client: info.ID})
-		h.K.Exit(200, 9)
-		h.K.AllRead()
-		require.Eventually(t, "300 is dead", func() bool { p := h.K.Proc(300); return p == nil || p.Dead })
+	})
+	h.o.Steward.Arm()
+	h.armed(nil) // before the rules were told
+	for _, id := range []tracer.SessionID{info.ID, by} {
+		h.Update(func(tx registry.Tx) { h.Hooks().Opened(tx.View, tx.Session(id)) })
 	}
+	h.o.Steward.Arm()
+	h.armed(map[tracer.Identity]tracer.SessionID{client: info.ID})
+	h.K.Exit(200, 9)
+	h.K.AllRead()
+	require.Eventually(t, "300 is dead", func() bool { p := h.K.Proc(300); return p == nil || p.Dead })
 }
 
 // TestEndsWithClient: a command ends with a client that handles a signal and exits with 0, and with the session that asked for it. One

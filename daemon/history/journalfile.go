@@ -22,8 +22,7 @@ import (
 
 const (
 	pageSize = 4096
-	// maxAside bounds the files that were set aside; the oldest are deleted, but for those of an
-	// older version, which are sound.
+	// maxAside bounds the files that were set aside; the oldest are deleted.
 	maxAside = 3
 	// maxWAL bounds the write-ahead log between two checkpoints.
 	maxWAL = 8 << 20
@@ -126,8 +125,7 @@ func (s *spoiled) Error() string { return s.why }
 // The reasons.
 var (
 	errNotOurs = &spoiled{"foreign", "it is not a history of lineage"}
-	errOlder   = &spoiled{"older", "a version of lineage before the first release wrote it"}
-	errNewer   = &spoiled{"newer", "a newer version of lineage wrote it"}
+	errVersion = &spoiled{"version", "another version of lineage wrote it"}
 	errDamaged = &spoiled{"damaged", "it is damaged"}
 )
 
@@ -187,7 +185,7 @@ func setAside(path, kind string, now time.Time) (string, error) {
 		}
 	}
 	var old []string
-	for _, err := range []*spoiled{errDamaged, errNewer, errNotOurs} {
+	for _, err := range []*spoiled{errDamaged, errVersion, errNotOurs} {
 		names, _ := filepath.Glob(globEscape(path) + "." + err.kind + "-*Z")
 		old = append(old, names...)
 	}

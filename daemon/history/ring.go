@@ -201,19 +201,13 @@ func room(d *api.Session, times int) (uid uint32, bytes int) {
 // Pace wakes the readers after something was added: all at once, and only after it has
 // gathered what comes with it, so that each gets one write for many events.
 func (r *Ring) Pace(ctx context.Context, gather time.Duration) {
-	for {
+	system.Each(ctx, r.added, func(struct{}) {
 		select {
 		case <-ctx.Done():
-			return
-		case <-r.added:
-		}
-		select {
-		case <-ctx.Done():
-			return
 		case <-time.After(gather):
+			r.wakeUp()
 		}
-		r.wakeUp()
-	}
+	})
 }
 
 func (r *Ring) wakeUp() {

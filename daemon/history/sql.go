@@ -30,7 +30,6 @@ type querier interface {
 	QueryContext(ctx context.Context, q string, args ...any) (*sql.Rows, error)
 }
 
-// each runs a query and passes each of its rows to scan.
 func each(ctx context.Context, db querier, q string, args []any, scan func(*sql.Rows) error) error {
 	rows, err := db.QueryContext(ctx, q, args...)
 	if err != nil {
@@ -195,10 +194,8 @@ func known(ctx context.Context, db *sql.DB) (fresh bool, err error) {
 		return true, nil
 	case id != application || its <= 0:
 		return false, errNotOurs
-	case its < version:
-		return false, fmt.Errorf("%w: its schema is %d, ours %d", errOlder, its, version)
-	case its > version:
-		return false, fmt.Errorf("%w: its schema is %d, ours %d", errNewer, its, version)
+	case its != version:
+		return false, fmt.Errorf("%w: its schema is %d, ours %d", errVersion, its, version)
 	case schema != tables:
 		return false, fmt.Errorf("%w: its tables are %.200q", errDamaged, schema)
 	}

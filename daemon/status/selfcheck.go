@@ -61,17 +61,8 @@ type Check struct {
 }
 
 func (c *Check) Run(ctx context.Context) {
-	if c.Every == 0 {
-		return
-	}
-	tick := time.Tick(c.Every)
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick:
-			c.Now(ctx)
-		}
+	if c.Every != 0 {
+		system.Each(ctx, time.Tick(c.Every), func(time.Time) { c.Now(ctx) })
 	}
 }
 

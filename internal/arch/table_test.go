@@ -79,7 +79,7 @@ var overLimit = map[string]int{
 	"methods in files tracer.Tracer":                         18,
 	"methods in files tui.model":                             8,
 	"package files tracer":                                   27,
-	"package lines tracer":                                   4585,
+	"package lines tracer":                                   4600,
 	"struct cmd/lineage-export/ocsf.event":                   32, // through embedded structs
 	"struct cmd/lineage/supervise.Options":                   21,
 	"struct cmd/lineage/supervise.runner":                    26, // through embedded structs

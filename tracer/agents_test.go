@@ -75,10 +75,7 @@ func testAgents(t *testing.T, tr *tracer.Tracer) {
 		_, err := tr.Lookup(other.pid())
 		require.ErrorIs(t, err, tracer.ErrNotFound, "opened without a rule")
 	}
-	tr.End(s.ID, tracer.CauseEnd, 0)
-	w.gone()
-	w.wait()
-	settled(t, tr, s.ID)
+	endAll(t, tr, s.ID, w)
 	for _, bad := range [][]tracer.Agent{{{Comm: ""}}, {{Comm: "longer than fits"}}, {{Comm: "a"}, {Comm: "a"}}} {
 		if err := tr.SetAgents(bad); err == nil {
 			t.Errorf("%+v was taken", bad)
@@ -249,10 +246,7 @@ func TestAgentLimit(t *testing.T) {
 	again := agentOf(t, uid, "read go; exit")
 	again.goOn()
 	s := opened(t, tr, again.pid())
-	tr.End(s.ID, tracer.CauseEnd, 0)
-	again.gone()
-	again.wait()
-	settled(t, tr, s.ID)
+	endAll(t, tr, s.ID, again)
 	require.NoError(t, tr.Release(s.ID))
 	var left int64
 	if err := m.Lookup(uint32(uid), &left); err != nil || left != 4095 {

@@ -40,11 +40,7 @@ func testWaysToEscape(t *testing.T, tr *tracer.Tracer) {
 					t.Errorf("%v has creator %v", p.Identity, p.Creator)
 				}
 			}
-			require.NoError(t, tr.End(id, tracer.CauseEnd, 0))
-			nobodyLives(t, tr, id, 5)
-			w.gone()
-			w.wait()
-			settled(t, tr, id)
+			endAll(t, tr, id, w)
 			if left := members(t, tr, id); slices.ContainsFunc(left, func(p tracer.Process) bool { return !p.Dead }) {
 				t.Errorf("left: %+v", left)
 			}

@@ -291,10 +291,7 @@ func TestSettleWhileADeathIsCounted(t *testing.T) {
 		t.Errorf("%+v, %v", s, err)
 	}
 	require.NoError(t, giveBack())
-	tr.End(id, tracer.CauseEnd, 0)
-	w.gone()
-	w.wait()
-	if s := settled(t, tr, id); s.Drifted {
+	if s := endAll(t, tr, id, w); s.Drifted {
 		t.Errorf("in the end: %+v", s)
 	}
 }

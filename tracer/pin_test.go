@@ -68,10 +68,7 @@ func testPinsOutliveTheTracer(t *testing.T, o tracer.Options) {
 	if err != nil || len(all) != 1 || all[0].ID != id {
 		t.Errorf("sessions: %+v, %v", all, err)
 	}
-	second.End(id, tracer.CauseEnd, 0)
-	w.gone()
-	w.wait()
-	settled(t, second, id)
+	endAll(t, second, id, w)
 }
 
 // The root's exit ends its session although no tracer is running.

@@ -57,11 +57,7 @@ func testLostEvents(t *testing.T, o tracer.Options) {
 		t.Errorf("after number %d and %d lost events: %+v", next-1, lost, exits)
 	}
 
-	tr.End(id, tracer.CauseEnd, 0)
-	nobodyLives(t, tr, id, 3)
-	w.gone()
-	w.wait()
-	settled(t, tr, id)
+	endAll(t, tr, id, w)
 	now := counter(t, tr, "events_lost")
 	if now == lost {
 		t.Error("no exit was lost")

@@ -97,11 +97,7 @@ func TestDeathToldTwice(t *testing.T) {
 	if err != nil || s.Forks != 4 || s.Live != 1 || s.Dying != 0 || s.Unreaped != 0 {
 		t.Errorf("session %+v, %v", s, err)
 	}
-	require.NoError(t, tr.End(id, tracer.CauseEnd, 0))
-	sentenced(t, tr, id)
-	w.gone()
-	w.wait()
-	settled(t, tr, id)
+	endAll(t, tr, id, w)
 	exits := map[tracer.Identity]int{}
 	for ev := range events {
 		if ev.Session == id && ev.Type == tracer.EventExit {

@@ -91,11 +91,7 @@ func testNoRoomBelowLevel3(t *testing.T, o tracer.Options) {
 	if again, err := tr.Session(id); err != nil || again.Live != s.Live {
 		t.Errorf("%d live besides those that there was no room for, before %d, %v", again.Live, s.Live, err)
 	}
-	require.NoError(t, tr.End(id, tracer.CauseEnd, 0))
-	nobodyLives(t, tr, id, 3)
-	w.gone()
-	w.wait()
-	if s := settled(t, tr, id); s.Unentered == 0 || s.Drifted {
+	if s := endAll(t, tr, id, w); s.Unentered == 0 || s.Drifted {
 		t.Errorf("%+v", s)
 	}
 	if !outsider.held() || len(require.ReadFile(t, fmt.Sprintf("/proc/%d/cmdline", older))) == 0 {

@@ -70,12 +70,13 @@ func settledBy(t testing.TB, tr *tracer.Tracer, id tracer.SessionID, cause trace
 }
 
 // endAll ends a session now. Every process of the workload must die of it.
-func endAll(t testing.TB, tr *tracer.Tracer, id tracer.SessionID, w *workload) {
+func endAll(t testing.TB, tr *tracer.Tracer, id tracer.SessionID, w *workload) tracer.SessionInfo {
 	t.Helper()
 	require.NoError(t, tr.End(id, tracer.CauseEnd, 0))
+	nobodyLives(t, tr, id, 3)
 	w.gone()
 	w.wait()
-	settled(t, tr, id)
+	return settled(t, tr, id)
 }
 
 func members(t *testing.T, tr *tracer.Tracer, id tracer.SessionID) []tracer.Process {

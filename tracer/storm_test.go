@@ -43,11 +43,7 @@ func TestCountsDoNotDrift(t *testing.T) {
 			t.Errorf("round %d: live %d, want 1; %d births counted of %d", round+1, s.Live, s.Forks, made)
 		}
 		forks += made
-		require.NoError(t, tr.End(id, tracer.CauseEnd, 0))
-		nobodyLives(t, tr, id, 3)
-		w.gone()
-		w.wait()
-		settled(t, tr, id)
+		endAll(t, tr, id, w)
 	}
 	none(t, tr, "live_drift", "enter_failed", "delete_failed", "reconciled")
 	misses, err := tr.RecursionMisses()
@@ -118,11 +114,7 @@ func TestManyMembers(t *testing.T) {
 		t.Errorf("%d live, %d in the snapshot, there are %d", s.Live, len(members(t, tr, id)), all)
 	}
 	began := time.Now()
-	require.NoError(t, tr.End(id, tracer.CauseEnd, 0))
-	nobodyLives(t, tr, id, 3)
-	w.gone()
-	w.wait()
-	settled(t, tr, id)
+	endAll(t, tr, id, w)
 	t.Logf("figure: %d members, every one counted and ended", s.Live)
 	t.Logf("ended in %v", time.Since(began).Round(time.Millisecond))
 }

@@ -158,10 +158,7 @@ func TestTakeOverInStorm(t *testing.T) {
 	if names := sides(t, o.Dir); len(names) != 1 {
 		t.Errorf("pinned: %v", names)
 	}
-	require.NoError(t, tr.End(id, tracer.CauseEnd, 0))
-	w.gone()
-	w.wait()
-	s := settled(t, tr, id)
+	s := endAll(t, tr, id, w)
 	t.Logf("%d forks", s.Forks)
 	none(t, tr, "live_drift")
 }
@@ -210,11 +207,7 @@ func testOpenDamaged(t *testing.T, o tracer.Options) {
 			if n, err := tracer.Live(o.Dir, ""); err != nil || n != 1 {
 				t.Errorf("live %d, %v", n, err)
 			}
-			second.End(id, tracer.CauseEnd, 0)
-			nobodyLives(t, second, id, 3)
-			w.gone()
-			w.wait()
-			settled(t, second, id)
+			endAll(t, second, id, w)
 		})
 	}
 }
@@ -412,10 +405,7 @@ func testTakeOverWhileAgentsExec(t *testing.T, o tracer.Options) {
 	if s, err := tr.Session(around); err != nil || int(s.Nested) < agents-skipped || len(sessions) != 1+int(s.Nested) {
 		t.Errorf("%d sessions, %+v, %v", len(sessions), s, err)
 	}
-	require.NoError(t, tr.End(around, tracer.CauseEnd, 0))
-	w.gone()
-	w.wait()
-	if s := settled(t, tr, around); s.Drifted {
+	if s := endAll(t, tr, around, w); s.Drifted {
 		t.Error("its count had drifted")
 	}
 }

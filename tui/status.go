@@ -22,11 +22,6 @@ type part struct {
 	long, middle, short string
 }
 
-func (p part) shrunk() part {
-	p.long, p.middle = p.middle, p.short
-	return p
-}
-
 // statusLine shows the host's activity, and the daemon's abilities.
 func (m *model) statusLine() string {
 	k, t := &m.link, m.term.theme
@@ -56,7 +51,8 @@ func (m *model) statusLine() string {
 	}
 	// The last parts are the least important.
 	for i := 2*len(parts) - 1; i >= 0 && !m.fits(parts); i-- {
-		parts[i%len(parts)] = parts[i%len(parts)].shrunk()
+		p := &parts[i%len(parts)]
+		p.long, p.middle = p.middle, p.short
 	}
 	return m.joined(parts)
 }

@@ -50,18 +50,12 @@ one line for each change.`,
 			return cli.Usage("top: %w", err)
 		}
 		o.Filter, o.Input, o.ASCII = strings.Join(args, " "), a.Stdin, display.ASCIILocale(a.Env)
-		if !a.fullScreen() {
+		if _, screen := cli.Terminal(a.Stdout); !screen || a.Env("TERM") == "dumb" {
 			return a.answer(cmd.Context(), nil, "table", askTree(sel.OrAll(), false))
 		}
 		return a.liveTop(cmd.Context(), o)
 	}
 	return cmd
-}
-
-// fullScreen reports whether stdout is a terminal that can be drawn on.
-func (a *app) fullScreen() bool {
-	_, ok := cli.Terminal(a.Stdout)
-	return ok && a.Env("TERM") != "dumb"
 }
 
 func (a *app) liveTop(ctx context.Context, o tui.Options) (err error) {

@@ -184,9 +184,10 @@ func setAside(path, kind string, now time.Time) (string, error) {
 			return "", fmt.Errorf("set aside: %w", err)
 		}
 	}
+	escape := strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
 	var old []string
 	for _, err := range []*spoiled{errDamaged, errVersion, errNotOurs} {
-		names, _ := filepath.Glob(globEscape(path) + "." + err.kind + "-*Z")
+		names, _ := filepath.Glob(escape.Replace(path) + "." + err.kind + "-*Z")
 		old = append(old, names...)
 	}
 	when := func(name string) string { return name[strings.LastIndexByte(name, '-'):] }
@@ -197,8 +198,4 @@ func setAside(path, kind string, now time.Time) (string, error) {
 		}
 	}
 	return to, nil
-}
-
-func globEscape(path string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }

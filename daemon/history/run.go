@@ -48,7 +48,7 @@ func (r *Recorder) run(ctx context.Context) {
 func (r *Recorder) wait(ctx context.Context, rest <-chan time.Time) (more, marked bool) {
 	var added <-chan struct{}
 	if rest == nil {
-		if _, _, added = r.Ring.Read(r.next, nil); r.pending() {
+		if _, _, added = r.Ring.Read(r.next, nil); r.Ring.End() != r.next || len(r.over)+len(r.sessions)+len(r.touched) > 0 {
 			return true, false // it was added before
 		}
 	}
@@ -60,9 +60,4 @@ func (r *Recorder) wait(ctx context.Context, rest <-chan time.Time) (more, marke
 	case <-added:
 	}
 	return ctx.Err() == nil, marked
-}
-
-// pending reports whether there is something to write, sessions that wait for saving left out.
-func (r *Recorder) pending() bool {
-	return r.Ring.End() != r.next || len(r.over)+len(r.sessions)+len(r.touched) > 0
 }

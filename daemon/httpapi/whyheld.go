@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/holdings"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
@@ -140,14 +141,15 @@ func (h *processes) whyHeld(w http.ResponseWriter, r *http.Request, c access.Cal
 		d.Items = append(d.Items, why)
 	}
 	switch {
-	case outOfTime(ctx, &d):
+	case ctx.Err() != nil && d.Hidden == 0 &&
+		!slices.ContainsFunc(d.Items, func(w api.Why) bool { return w.Process.PID != 0 }):
 		return api.NewError(api.CodeTimedOut,
 			"why "+what+": not found in the time that a search may take", "try again")
 	case len(d.Items) > 0:
 		return reply(w, http.StatusOK, d)
 	case d.Hidden > 0:
-		return api.NewError(api.CodeDenied, fmt.Sprintf("why %s: not permitted: %s it",
-			what, ofOthers(d.Hidden)), "run with sudo")
+		return api.NewError(api.CodeDenied, fmt.Sprintf("why %s: not permitted: %s", what,
+			display.Count(d.Hidden, "process of another user holds it", "processes of other users hold it")), "run with sudo")
 	}
 	message := none
 	if d.TimeWait > 0 {
@@ -157,12 +159,6 @@ func (h *processes) whyHeld(w http.ResponseWriter, r *http.Request, c access.Cal
 		message += " (" + strings.Join(d.Unknown, "; ") + ")"
 	}
 	return api.NewError(api.CodeNotFound, message, "")
-}
-
-// outOfTime reports whether a search ended before it had found a process: another one may.
-func outOfTime(ctx context.Context, d *api.Holders) bool {
-	return ctx.Err() != nil && d.Hidden == 0 && !slices.ContainsFunc(d.Items,
-		func(w api.Why) bool { return w.Process.PID != 0 })
 }
 
 // maxItems bounds the processes of one answer.
@@ -203,12 +199,4 @@ func (f *found) holders() (all []*holder) {
 		h.files = append(h.files, o)
 	}
 	return all
-}
-
-// ofOthers says that n processes hold it.
-func ofOthers(n int) string {
-	if n == 1 {
-		return "1 process of another user holds"
-	}
-	return fmt.Sprintf("%d processes of other users hold", n)
 }

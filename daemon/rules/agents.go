@@ -50,7 +50,9 @@ func (s *Steward) arm(p *policy.Policy) {
 	s.o.Kernel.SetTraces(p.AcceptsTrace())
 	err := s.o.Kernel.SetAgents(agents)
 	system.Failure(s.o.Log, err).Msg("agent rules not in force")
-	s.o.Rules.armed(err)
+	s.o.Rules.mu.Lock()
+	defer s.o.Rules.mu.Unlock()
+	s.o.Rules.unarmed = err
 }
 
 // Judge has JudgeAgents judge a session that an exec opened. If its queue is full,
@@ -269,13 +271,6 @@ func (s *Steward) reread(id tracer.SessionID) {
 			s.spareLeftovers(t.View, x)
 		}
 	})
-}
-
-// reportsOnly reports whether a rule leaves the leftovers of a root that exits.
-func (s *Steward) reportsOnly(info tracer.SessionInfo) bool {
-	p := s.o.Rules.Policy()
-	r := p.Opener(info.Rule, info.Name)
-	return r != nil && p.Terms(r).Report
 }
 
 // FindRunning opens sessions over the running processes and containers that a rule

@@ -85,8 +85,9 @@ func (s *Steward) walking(v registry.View) registry.Want {
 // spareLeftovers notes that the policy, were it enforced, would end the leftovers of a
 // rule's session.
 func (s *Steward) spareLeftovers(v registry.View, x *registry.Session) {
+	r := s.o.Rules.Policy().Opener(x.Info().Rule, x.Info().Name)
 	if x.RootDied() == 0 || x.Info().Rule == 0 || x.Info().State != tracer.StateActive ||
-		s.o.Rules.Enforced(x.Info().UID) || s.reportsOnly(x.Info()) {
+		s.o.Rules.Enforced(x.Info().UID) || r != nil && r.OnRootExit == "report" {
 		return
 	}
 	cause := tracer.CauseRootExit.String()
@@ -117,7 +118,13 @@ func (s *Steward) EndOver(x Excess) {
 			s.Reterm()
 		}
 		if !may {
-			s.noteWouldEnd(x)
+			s.o.Registry.Do(func(t registry.Tx) {
+				if held := t.Session(x.Session); held != nil {
+					its := s.of(x.Session)
+					its.wouldEnd = append(its.wouldEnd, x.Cause.String())
+					t.Save(held)
+				}
+			})
 			log.Warn().Msg("would end (automatic ends are only logged)")
 			return
 		}
@@ -141,14 +148,4 @@ func (s *Steward) wouldEnd(x Excess) bool {
 		return v.Session(x.Session) == nil || slices.Contains(s.of(x.Session).wouldEnd, x.Cause.String())
 	})
 	return err == nil && noted
-}
-
-func (s *Steward) noteWouldEnd(x Excess) {
-	s.o.Registry.Do(func(t registry.Tx) {
-		if held := t.Session(x.Session); held != nil {
-			its := s.of(x.Session)
-			its.wouldEnd = append(its.wouldEnd, x.Cause.String())
-			t.Save(held)
-		}
-	})
 }

@@ -162,13 +162,6 @@ func (r *Policy) MayEnd(uid uint32) (may, tripped bool) {
 	return r.breaker.Allow(uid)
 }
 
-// armed notes whether the kernel looks for the agents of the rules.
-func (r *Policy) armed(err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.unarmed = err
-}
-
 func (r *Policy) Degraded() (why []string) {
 	r.mu.Lock()
 	refused, unarmed := r.refused, r.unarmed

@@ -95,7 +95,8 @@ func NeededCapabilities(release, dir string) []Capability {
 	if bpfGated(release) {
 		keep = append(keep, loader(cap.GetProc()))
 	}
-	if !ownedByRoot(dir) {
+	var st unix.Stat_t
+	if unix.Stat(dir, &st) != nil || st.Uid != 0 { // root may change its own without, for audit log and socket
 		keep = append(keep, WriteAnywhere)
 	}
 	return keep
@@ -145,11 +146,4 @@ func LackingCapabilities(needed []Capability, held []string) error {
 		return nil
 	}
 	return errors.New(strings.Join(all, ", "))
-}
-
-// ownedByRoot reports whether root may change a directory as its owner. In others,
-// audit log and socket need a capability.
-func ownedByRoot(dir string) bool {
-	var st unix.Stat_t
-	return unix.Stat(dir, &st) == nil && st.Uid == 0
 }

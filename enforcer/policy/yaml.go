@@ -18,8 +18,9 @@ const maxFile = 1 << 20
 // nothing but comments.
 func parseYAML(file string, data []byte) (*yaml.Node, *Error) {
 	at := func(offset int, what, hint string) (*yaml.Node, *Error) {
-		line, column := position(data, offset)
-		return nil, &Error{file, line, column, what, hint, nil}
+		before := data[:offset]
+		column := 1 + utf8.RuneCount(before[1+bytes.LastIndexByte(before, '\n'):])
+		return nil, &Error{file, 1 + bytes.Count(before, []byte("\n")), column, what, hint, nil}
 	}
 	if len(data) > maxFile {
 		return at(0, "the policy is larger than 1MiB", "")
@@ -66,12 +67,6 @@ func parseYAML(file string, data []byte) (*yaml.Node, *Error) {
 		hint = "indent with spaces"
 	}
 	return nil, &Error{file, mark.Line, mark.Column, "invalid YAML: " + bad.Message, hint, nil}
-}
-
-// position returns line and column of an offset, both from 1.
-func position(data []byte, offset int) (line, column int) {
-	before := data[:offset]
-	return 1 + bytes.Count(before, []byte("\n")), 1 + utf8.RuneCount(before[1+bytes.LastIndexByte(before, '\n'):])
 }
 
 var hints = map[string]string{

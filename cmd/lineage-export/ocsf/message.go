@@ -22,11 +22,6 @@ func launchMessage(r *follow.Record) string {
 	return fmt.Sprintf("%s forked process %d%s", named(known(r, p.Creator)), p.PID, ofSession(r))
 }
 
-func setUserMessage(r *follow.Record, v *event) string {
-	now, before := userName(v.Process.User), userName(v.Actor.Process.User)
-	return fmt.Sprintf("%s became user %s, before %s%s", named(r.Process()), now, before, ofSession(r))
-}
-
 func userName(u *account) string { return display.Text(cmp.Or(u.Name, u.UID)) }
 
 func exitMessage(r *follow.Record) string {

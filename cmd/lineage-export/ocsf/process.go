@@ -2,6 +2,7 @@ package ocsf
 
 import (
 	"cmp"
+	"fmt"
 	"os/user"
 	"path"
 	"strconv"
@@ -87,7 +88,8 @@ func (e *Encoder) setUser(r *follow.Record) *event {
 	v := newEvent(r, setUserID, informational, follow.DerivedID("setuid", r.ID), "setuid", "")
 	e.describe(v, r)
 	v.Actor.Process = e.image(r, was(r))
-	v.Message = setUserMessage(r, v)
+	v.Message = fmt.Sprintf("%s became user %s, before %s%s",
+		named(r.Process()), userName(v.Process.User), userName(v.Actor.Process.User), ofSession(r))
 	return v
 }
 

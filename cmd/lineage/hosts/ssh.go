@@ -106,7 +106,8 @@ func (c *conn) failure(err error) error {
 	if !ok {
 		return err
 	}
-	why := c.stderr.lastLine()
+	text := bytes.TrimSpace(c.stderr)
+	why := strings.TrimSpace(string(text[bytes.LastIndexAny(text, "\r\n")+1:]))
 	switch code := exit.ExitCode(); {
 	case code == 127:
 		why = "lineage is not installed there, or not in the PATH that a command over ssh has"
@@ -147,9 +148,4 @@ func (t *tail) Write(b []byte) (int, error) {
 	*t = append(*t, b...)
 	*t = (*t)[max(len(*t)-tailBytes, 0):]
 	return len(b), nil
-}
-
-func (t tail) lastLine() string {
-	text := bytes.TrimSpace(t)
-	return strings.TrimSpace(string(text[bytes.LastIndexAny(text, "\r\n")+1:]))
 }

@@ -7,9 +7,10 @@ type Limits struct {
 	MemoryHighBytes int64   `json:"memory_high_bytes,omitempty"` // above it members are slowed down: memory.high
 	CPUs            float64 `json:"cpus,omitempty"`              // of CPU time per second: cpu.max; 1.5 is one and a half
 	Tasks           int     `json:"tasks,omitempty"`             // threads and processes; above it forks fail: pids.max
+	IOWeight        int     `json:"io_weight,omitempty"`         // share of block I/O, others have 100: io.weight; 1 to 10000
 	// IfPossible opens the session without the limits that this host cannot set. Only in a request.
 	IfPossible bool `json:"if_possible,omitempty"`
-	// Unset has why these limits are not in force. Only in replies.
+	// Unset has why limits are not in force, or have no effect. Only in replies.
 	Unset []string `json:"unset,omitempty"`
 	// Unlimited is how many members are outside of the session's cgroup.
 	Unlimited int `json:"unlimited,omitempty"`
@@ -17,7 +18,7 @@ type Limits struct {
 
 // Any reports whether there is a limit.
 func (l *Limits) Any() bool {
-	return l != nil && (l.MemoryBytes != 0 || l.MemoryHighBytes != 0 || l.CPUs != 0 || l.Tasks != 0)
+	return l != nil && (l.MemoryBytes != 0 || l.MemoryHighBytes != 0 || l.CPUs != 0 || l.Tasks != 0 || l.IOWeight != 0)
 }
 
 // Account is what the members of a session have used, those of nested sessions included, as their cgroup counts it.

@@ -35,6 +35,7 @@ func Account(l *api.Limits, a *api.Account) string {
 	say(a.TasksPeak > 0 && l.Tasks > 0, "%d of %s", a.TasksPeak, Count(l.Tasks, "task"))
 	say(a.TasksPeak > 0 && l.Tasks == 0, "%s", Count(a.TasksPeak, "task"))
 	say(a.TasksPeak == 0 && l.Tasks > 0, "at most %s", Count(l.Tasks, "task"))
+	say(l.IOWeight > 0, "I/O weight %d", l.IOWeight)
 	say(a.ReadBytes+a.WrittenBytes > 0, "read %s, written %s", Size(a.ReadBytes), Size(a.WrittenBytes))
 	say(a.OOMKills > 0, "%s", Count(a.OOMKills, "OOM kill"))
 	say(a.SinceMove && len(parts) > 0, "since the move")

@@ -14,6 +14,7 @@ func limitFlags(f *pflag.FlagSet) (take func() *api.Limits) {
 	f.Func("memory-high", "slow the session down above this `SIZE` of memory", sizeInto(&l.MemoryHighBytes))
 	f.Float64Var(&l.CPUs, "cpus", 0, "the session's CPUs, such as 2.5: `NUMBER`")
 	f.IntVar(&l.Tasks, "max-tasks", 0, "the session's threads and processes: `N`; above it forks fail")
+	f.IntVar(&l.IOWeight, "io-weight", 0, "the session's share of block I/O: `N`, 1 to 10000; others have 100")
 	f.BoolVar(&l.IfPossible, "limits-if-possible", false,
 		"start without the limits that this host cannot set")
 	return func() *api.Limits {

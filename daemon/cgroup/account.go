@@ -28,6 +28,8 @@ func Check(l *api.Limits) error {
 		return bad("cpus", l.CPUs, "0.01 to 4096")
 	case l.Tasks < 0 || l.Tasks > math.MaxInt32:
 		return bad("tasks", l.Tasks, "1 or more")
+	case l.IOWeight < 0 || l.IOWeight > 10000:
+		return bad("io_weight", l.IOWeight, "1 to 10000")
 	}
 	return nil
 }
@@ -40,6 +42,13 @@ func limitsOf(mount, group string) (l api.Limits) {
 	var quota, of float64
 	if n, _ := fmt.Sscan(value(mount, group, "cpu.max"), &quota, &of); n == 2 && of > 0 {
 		l.CPUs = quota / of
+	}
+	if n := int(number(mount, group, "io.weight", "default")); n != 100 {
+		l.IOWeight = n
+	}
+	if bfq := number(mount, group, "io.bfq.weight", "default"); l.IOWeight != 0 && (bfq == 0 || bfq == 100) &&
+		!strings.Contains(value(mount, "/", "io.cost.qos"), "enable=1") {
+		l.Unset = []string{"no disk is known to use iocost or BFQ: io_weight may have no effect"}
 	}
 	return l
 }

@@ -41,24 +41,26 @@ const (
 
 // knobs are the limits, by the file that has each.
 var knobs = []struct {
-	controller, file string
-	of               func(*api.Limits) string // what to write; "": no limit, which is max
-	clear            func(*api.Limits)
+	controller, file, none string                   // none: what the file says without a limit
+	of                     func(*api.Limits) string // what to write; "": no limit
+	clear                  func(*api.Limits)
 }{
-	{"memory", "memory.max", func(l *api.Limits) string { return positive(l.MemoryBytes) },
+	{"memory", "memory.max", "max", func(l *api.Limits) string { return positive(l.MemoryBytes) },
 		func(l *api.Limits) { l.MemoryBytes = 0 }},
 	// A host with swap would swap first. Without swap there may be no such file.
-	{"memory", swapMax, func(l *api.Limits) string {
+	{"memory", swapMax, "max", func(l *api.Limits) string {
 		if l.MemoryBytes <= 0 {
 			return ""
 		}
 		return "0"
 	}, func(*api.Limits) {}},
-	{"memory", "memory.high", func(l *api.Limits) string { return positive(l.MemoryHighBytes) },
+	{"memory", "memory.high", "max", func(l *api.Limits) string { return positive(l.MemoryHighBytes) },
 		func(l *api.Limits) { l.MemoryHighBytes = 0 }},
-	{"cpu", "cpu.max", quota, func(l *api.Limits) { l.CPUs = 0 }},
-	{"pids", "pids.max", func(l *api.Limits) string { return positive(int64(l.Tasks)) },
+	{"cpu", "cpu.max", "max", quota, func(l *api.Limits) { l.CPUs = 0 }},
+	{"pids", "pids.max", "max", func(l *api.Limits) string { return positive(int64(l.Tasks)) },
 		func(l *api.Limits) { l.Tasks = 0 }},
+	{"io", "io.weight", "default 100", func(l *api.Limits) string { return positive(int64(l.IOWeight)) },
+		func(l *api.Limits) { l.IOWeight = 0 }},
 }
 
 func positive(n int64) string {
@@ -248,7 +250,7 @@ func (b *bare) Set(group string, l *api.Limits) error {
 	for _, k := range knobs {
 		text := k.of(l)
 		b.step()
-		err := b.write(group, k.file, cmp.Or(text, "max"))
+		err := b.write(group, k.file, cmp.Or(text, k.none))
 		missing := errors.Is(err, fs.ErrNotExist)
 		switch {
 		case err == nil || missing && (text == "" || k.file == swapMax):

@@ -98,11 +98,12 @@ func TestBareRefuses(t *testing.T) {
 		left, _ := filepath.Glob(mount + "/*/lineage*")
 		require.Equal(t, len(left), 0)
 	}
-	l := api.Limits{MemoryBytes: 1 << 30, MemoryHighBytes: 1 << 29, Tasks: 5, IfPossible: true}
+	l := api.Limits{MemoryBytes: 1 << 30, MemoryHighBytes: 1 << 29, Tasks: 5, IOWeight: 200, IfPossible: true}
 	write(mount+"/cgroup.controllers", "pids")
 	write(mount+"/cgroup.subtree_control", "pids")
 	require.NoError(t, b.allow("/", 7, &l))
-	if l.MemoryBytes+l.MemoryHighBytes != 0 || l.Tasks != 5 || !slices.Equal(l.Unset, []string{"this host's cgroup v2 has no memory controller"}) {
+	if l.MemoryBytes+l.MemoryHighBytes != 0 || l.Tasks != 5 || l.IOWeight != 0 ||
+		!slices.Equal(l.Unset, []string{"this host's cgroup v2 has no memory controller", "this host's cgroup v2 has no io controller"}) {
 		t.Errorf("%+v", l)
 	}
 	root.Start += uint64(procfs.Tick)
@@ -124,8 +125,10 @@ func TestSwap(t *testing.T) {
 	write(swapMax)
 	for memory, want := range map[int64]string{1 << 30: "0", 0: "max"} {
 		require.NoError(t, b.Set("/", &api.Limits{MemoryBytes: memory, Tasks: 1}))
-		require.Equal(t, value(b.mount, "/", swapMax), want)
+		require.Equal(t, value(b.mount, "/", swapMax)+value(b.mount, "/", "io.weight"), want+"default 100")
 	}
+	require.NoError(t, os.Remove(filepath.Join(b.mount, "io.weight")))
+	require.Equal(t, fmt.Sprint(b.Set("/", &api.Limits{IOWeight: 50})), "this kernel has no io.weight")
 }
 
 // TestMountOf: of several mounts the one where hosts have it is meant; a part of the hierarchy is none.

@@ -141,7 +141,7 @@ func (g *Groups) Bind(id tracer.SessionID, path string, l *api.Limits, moved boo
 				Msg("who leaves the cgroup is found by looks only")
 		}
 	}
-	x.limits.Unset = l.Unset
+	x.limits.Unset = append(x.limits.Unset, l.Unset...)
 	g.of[id] = x
 }
 

@@ -95,10 +95,10 @@ func TestLimits(t *testing.T) {
 		tasks  uint64
 		want   []uint64
 	}{
-		{api.Limits{}, none, []uint64{none, none, none, none, none}},
-		{api.Limits{MemoryBytes: 1, MemoryHighBytes: 2, CPUs: 2.5, Tasks: 500}, none, []uint64{1, 2, 2500000, 500, 0}},
-		{api.Limits{Tasks: 500}, 100, []uint64{none, none, none, 100, none}},
-		{api.Limits{}, 100, []uint64{none, none, none, 100, none}},
+		{api.Limits{}, none, []uint64{none, none, none, none, none, none}},
+		{api.Limits{MemoryBytes: 1, MemoryHighBytes: 2, CPUs: 2.5, Tasks: 500, IOWeight: 50}, none, []uint64{1, 2, 2500000, 500, 0, 50}},
+		{api.Limits{Tasks: 500}, 100, []uint64{none, none, none, 100, none, none}},
+		{api.Limits{}, 100, []uint64{none, none, none, 100, none, none}},
 	} {
 		for i, p := range limits(&test.limits, test.tasks) {
 			require.Equal(t, p.Value.Value().(uint64), test.want[i])
@@ -108,9 +108,9 @@ func TestLimits(t *testing.T) {
 
 // TestInForce: what systemd was asked for but the kernel has not got is an error.
 func TestInForce(t *testing.T) {
-	s := newSystemd(hierarchy(t, map[string]string{"g.slice/memory.max": "4096", "g.slice/cpu.max": "max 100000"}))
-	require.NoError(t, s.inForce("/g.slice", &api.Limits{MemoryBytes: 4096}))
-	for _, l := range []api.Limits{{CPUs: 1}, {Tasks: 1}, {MemoryHighBytes: 1}} {
+	s := newSystemd(hierarchy(t, map[string]string{"g.slice/memory.max": "4096", "g.slice/cpu.max": "max 100000", "g.slice/io.weight": "default 100"}))
+	require.NoError(t, s.inForce("/g.slice", &api.Limits{MemoryBytes: 4096, IOWeight: 100}))
+	for _, l := range []api.Limits{{IOWeight: 1000}, {CPUs: 1}, {Tasks: 1}, {MemoryHighBytes: 1}} {
 		require.Contains(t, fmt.Sprint(s.inForce("/g.slice", &l)), "g.slice has not got the limit")
 	}
 }

@@ -122,6 +122,7 @@ func limits(l *api.Limits, tasks uint64) []dbus.Property {
 		property("MemoryMax", or(l.MemoryBytes)), property("MemoryHigh", or(l.MemoryHighBytes)),
 		property("CPUQuotaPerSecUSec", or(int64(l.CPUs*1e6))),
 		property("TasksMax", min(or(int64(l.Tasks)), tasks)), property("MemorySwapMax", swap),
+		property("IOWeight", or(int64(l.IOWeight))),
 	}
 }
 
@@ -266,7 +267,8 @@ func enter(ctx context.Context, c *dbus.Conn, stem string, tasks uint64,
 func (s *systemd) inForce(group string, l *api.Limits) error {
 	for _, k := range knobs {
 		now := value(s.mount, group, k.file)
-		if k.of(l) != "" && (now == "" && k.file != swapMax || strings.HasPrefix(now, "max")) {
+		if !strings.HasSuffix(k.none, k.of(l)) && // not asked for, or not more than that
+			(now == "" && k.file != swapMax || strings.HasPrefix(now+" ", k.none+" ")) {
 			return fmt.Errorf("%s has not got the limit: its %s is %q", filepath.Base(group), k.file, now)
 		}
 	}

@@ -77,14 +77,14 @@ func TestSystemd(t *testing.T) {
 	s := guest(t)
 	for slice, path := range map[string]string{"system": "/system.slice", "user-1000": "/user.slice/user-1000.slice"} {
 		root := unit(t, "lngtest-"+slice, "Slice="+slice+".slice")
-		group, err := s.Make(root, &api.Limits{MemoryBytes: 64 << 20, MemoryHighBytes: 60 << 20, CPUs: 0.5, Tasks: 50})
+		group, err := s.Make(root, &api.Limits{MemoryBytes: 64 << 20, MemoryHighBytes: 60 << 20, CPUs: 0.5, Tasks: 50, IOWeight: 250})
 		require.NoError(t, err)
 		stem := slice + "-" + nameOf(root)
 		leaf := group + "/" + stem + ".scope"
 		require.Equal(t, group, path+"/"+stem+".slice")
 		require.Equal(t, s.proc.Cgroup(root.PID), leaf)
 		for file, want := range map[string]string{
-			"memory.max": "67108864", "memory.swap.max": "0", "memory.high": "62914560", "cpu.max": "50000 100000", "pids.max": "50", "memory.oom.group": "0",
+			"memory.max": "67108864", "memory.swap.max": "0", "memory.high": "62914560", "cpu.max": "50000 100000", "pids.max": "50", "memory.oom.group": "0", "io.weight": "default 250",
 		} {
 			require.Equal(t, value(s.mount, group, file), want)
 		}

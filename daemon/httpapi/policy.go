@@ -176,7 +176,7 @@ func termsText(t policy.Terms) string {
 		{"max_rss", t.MaxRSS > 0, policy.Size(t.MaxRSS)}, {"idle", t.Idle > 0, t.Idle},
 		{"memory", l.Memory > 0, l.Memory}, {"memory_high", l.MemoryHigh > 0, l.MemoryHigh},
 		{"cpus", l.CPUs > 0, l.CPUs},
-		{"max_tasks", l.MaxTasks > 0, l.MaxTasks},
+		{"max_tasks", l.MaxTasks > 0, l.MaxTasks}, {"io_weight", l.IOWeight > 0, l.IOWeight},
 	} {
 		if limit.set {
 			text += fmt.Sprintf(", %s %v", limit.name, limit.v)

@@ -32,7 +32,7 @@ func (r *Policy) Limited(l *api.Limits, uid uint32) *api.Limits {
 	}
 	l.MemoryBytes = cmp.Or(l.MemoryBytes, given.MemoryBytes)
 	l.MemoryHighBytes = cmp.Or(l.MemoryHighBytes, given.MemoryHighBytes)
-	l.CPUs, l.Tasks = cmp.Or(l.CPUs, given.CPUs), cmp.Or(l.Tasks, given.Tasks)
+	l.CPUs, l.Tasks, l.IOWeight = cmp.Or(l.CPUs, given.CPUs), cmp.Or(l.Tasks, given.Tasks), cmp.Or(l.IOWeight, given.IOWeight)
 	return l
 }
 
@@ -42,7 +42,7 @@ func apiLimits(l *policy.Limits) *api.Limits {
 		return nil
 	}
 	a := &api.Limits{MemoryBytes: int64(l.Memory), MemoryHighBytes: int64(l.MemoryHigh),
-		CPUs: float64(l.CPUs) / 1000, Tasks: l.MaxTasks, IfPossible: true}
+		CPUs: float64(l.CPUs) / 1000, Tasks: l.MaxTasks, IOWeight: l.IOWeight, IfPossible: true}
 	if !a.Any() {
 		return nil
 	}

@@ -105,6 +105,7 @@ var samples = map[string]sample{
 	"limits.memory_high": {"6GiB", "1KiB"},
 	"limits.cpus":        {"2.5", "0.001"},
 	"limits.max_tasks":   {"500", "-1"},
+	"limits.io_weight":   {"50", "10001"},
 
 	"match.comm":   {"[claude, codex]", "a-name-of-16-byte"},
 	"match.exe":    {"/opt/**/bin/worker", "worker"},

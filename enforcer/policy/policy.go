@@ -59,6 +59,7 @@ type Limits struct {
 	MemoryHigh Size `key:"memory_high" least:"1MiB" max:"1PiB" doc:"above it members are slowed down"`
 	CPUs       CPUs `key:"cpus" least:"0.01" max:"4096" doc:"CPU time per second"`
 	MaxTasks   int  `key:"max_tasks" max:"4194304" doc:"threads and processes; above it forks fail"`
+	IOWeight   int  `key:"io_weight" max:"10000" doc:"share of block I/O; others have 100"`
 }
 
 // Brokers says how work that other daemons do is attributed.

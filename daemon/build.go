@@ -50,7 +50,7 @@ func (h Host) build(p parts, o Options) *Service {
 	})
 	containers := lookup.NewContainerFinder(h.Proc, log)
 	ground := registry.Ground{Registry: reg, Kernel: k, Proc: h.Proc, Clock: h.Clock, Log: log}
-	groups := cgroup.NewGroups(cgroup.Options{Ground: ground, Choose: h.Cgroups})
+	groups := cgroup.NewGroups(cgroup.Options{Ground: ground, Choose: h.Cgroups, Returns: r.Returns})
 	ruled := rules.Options{Ground: ground, Rules: r, Enforcer: e, Containers: containers, Audit: p.audit.Add, Limit: groups.Gather}
 	steward := rules.New(ruled)
 	s.Attribution = attribution.New(attribution.Options{

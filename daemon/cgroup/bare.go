@@ -97,7 +97,7 @@ func (b *bare) Make(root tracer.Identity, l *api.Limits) (group string, err erro
 		err = b.mkdir(filepath.Join(group, members))
 	}
 	if err == nil {
-		err = b.Move(group, int(root.PID))
+		err = b.Move(group, root)
 	}
 	if err != nil {
 		return "", errors.Join(err, b.Remove(group))
@@ -234,10 +234,13 @@ func (b *bare) handOut(parent string, pid uint32, controller string) error {
 }
 
 // Move writes the PIDs into the leaf's list.
-func (b *bare) Move(group string, pids ...int) (err error) {
-	for _, pid := range pids {
+func (b *bare) Move(group string, all ...tracer.Identity) (err error) {
+	for _, p := range all {
+		if _, gone := cgroupOf(b.proc, p); gone != nil {
+			continue
+		}
 		b.step()
-		failed := b.write(filepath.Join(group, members), "cgroup.procs", strconv.Itoa(pid))
+		failed := b.write(filepath.Join(group, members), "cgroup.procs", fmt.Sprint(p.PID))
 		if !errors.Is(failed, unix.ESRCH) {
 			err = errors.Join(err, failed)
 		}

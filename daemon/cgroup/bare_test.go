@@ -52,7 +52,9 @@ func TestBare(t *testing.T) {
 	if _, err := b.Make(outer, &api.Limits{}); err == nil {
 		t.Error("made twice")
 	}
-	require.NoError(t, b.Move(group, int(inner.PID), 1<<22))
+	require.NoError(t, b.Move(group, tracer.Identity{PID: inner.PID}, tracer.Identity{PID: 1 << 22}))
+	require.Equal(t, b.proc.Cgroup(inner.PID), above) // another one had its PID
+	require.NoError(t, b.Move(group, inner))
 	nested, err := b.Make(inner, &api.Limits{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = b.Remove(nested) })

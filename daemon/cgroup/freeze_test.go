@@ -46,7 +46,7 @@ func TestFreeze(t *testing.T) {
 	require.NoError(t, h.groups.Freeze(s.ID(), true)) // it has none yet
 	frozen(0)
 	h.watch(s, group)
-	require.NoError(t, m.Move(group, int(stranger.PID)))
+	require.NoError(t, m.Move(group, stranger))
 	require.Contains(t, fmt.Sprint(h.groups.Freeze(s.ID(), true)), fmt.Sprintf("pid %d is not a member", stranger.PID))
 	frozen(0)
 	require.NoError(t, os.WriteFile(mount+"/cgroup.procs", fmt.Append(nil, stranger.PID), 0))

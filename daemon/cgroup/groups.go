@@ -20,7 +20,7 @@ import (
 
 // Groups has the cgroups of all sessions that have one.
 type Groups struct {
-	o     registry.Ground
+	o     Options
 	maker Maker
 	mount string
 	none  error // why there is no Maker
@@ -31,8 +31,9 @@ type Groups struct {
 	of      map[tracer.SessionID]*group
 	found   map[tracer.Identity]string // what an earlier daemon made
 	outside map[tracer.Identity]stray
-	inside  map[spot]bool // of up to maxKnown
-	looked  uint64        // boottime at which the last look began
+	returns map[tracer.Identity]int // how often a member was moved back
+	inside  map[spot]bool           // of up to maxKnown
+	looked  uint64                  // boottime at which the last look began
 
 	sweeping sync.Mutex // held while groups are removed
 	mu       sync.Mutex
@@ -46,7 +47,7 @@ type group struct {
 	limits         api.Limits
 	account        *api.Account // as last read, nil: not yet
 	peak           uint64       // the most memory that was in use when it was read
-	moved          bool         // its root ran before it was in it
+	moved          bool         // a member ran before it was in it, or elsewhere
 	watched        uint64       // since when its moves are reported, boottime
 	ooms           []*ooms      // of the mount, and of each group down to its own
 	reading, final bool         // the last account is being read, and is there
@@ -55,15 +56,16 @@ type group struct {
 // Options of NewGroups.
 type Options struct {
 	registry.Ground
-	Choose func() (Maker, string, error) // [Choose]; nil: this daemon makes no cgroups
+	Choose  func() (Maker, string, error) // [Choose]; nil: this daemon makes no cgroups
+	Returns func(tracer.SessionInfo) bool // whether members that leave its cgroup are moved back; nil: no
 }
 
 // NewGroups finds what an earlier daemon made.
 func NewGroups(o Options) *Groups {
-	g := &Groups{o: o.Ground, ready: make(chan struct{}), wake: make(chan struct{}, 1),
+	g := &Groups{o: o, ready: make(chan struct{}), wake: make(chan struct{}, 1),
 		of:    make(map[tracer.SessionID]*group),
 		found: make(map[tracer.Identity]string), over: make(map[string]bool),
-		outside: make(map[tracer.Identity]stray), inside: make(map[spot]bool)}
+		outside: make(map[tracer.Identity]stray), inside: make(map[spot]bool), returns: make(map[tracer.Identity]int)}
 	if g.none = errors.New("this daemon makes no cgroups"); o.Choose != nil {
 		g.maker, g.mount, g.none = o.Choose()
 	}
@@ -188,11 +190,11 @@ func (g *Groups) Gather(id tracer.SessionID, root tracer.Identity, l *api.Limits
 		return err
 	}
 	for range rounds {
-		var outside []int
+		var outside []tracer.Identity
 		in := inside(g.mount, path)
 		if err := g.o.Kernel.Snapshot(0, func(p *tracer.Process) error {
 			if family[p.Session] && !p.Dead && !in[int(p.PID)] {
-				outside = append(outside, int(p.PID))
+				outside = append(outside, p.Identity)
 			}
 			return nil
 		}); err != nil || len(outside) == 0 {
@@ -205,7 +207,7 @@ func (g *Groups) Gather(id tracer.SessionID, root tracer.Identity, l *api.Limits
 	return nil // what remains outside is counted
 }
 
-// Run removes what an earlier daemon left, and groups whose sessions are over, until ctx is done.
+// Run moves members back, removes what an earlier daemon left, and groups whose sessions are over, until ctx is done.
 func (g *Groups) Run(ctx context.Context) {
 	g.o.Registry.Do(func(registry.Tx) {
 		for _, path := range g.found {
@@ -221,6 +223,7 @@ func (g *Groups) Run(ctx context.Context) {
 			return
 		case <-g.wake:
 			pause = 10 * time.Millisecond
+			g.moveBack()
 		case <-again:
 			pause = min(2*pause, 30*time.Second)
 		}

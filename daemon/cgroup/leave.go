@@ -4,11 +4,13 @@ package cgroup
 
 import (
 	"io/fs"
+	"maps"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -55,14 +57,17 @@ func (g *Groups) pathOf(id tracer.SessionID) string {
 	return ""
 }
 
-// around is the innermost group around a member of a session; "": none.
-func (g *Groups) around(v registry.View, id tracer.SessionID) string {
+// left is the innermost group around a member of a session, if the member is outside of it; nil: it is not.
+func (g *Groups) left(v registry.View, id tracer.SessionID, cgroup uint64) *group {
 	for id := range v.Chain(id) {
 		if path := g.pathOf(id); path != "" {
-			return path
+			if g.holds(path, cgroup) {
+				return nil
+			}
+			return g.of[id]
 		}
 	}
-	return ""
+	return nil
 }
 
 // holds reports whether a cgroup is the group or below it. Without a group each cgroup is held. A cgroup that was removed
@@ -99,8 +104,9 @@ func inode(path string) uint64 {
 // place notes where a member is, and reports whether that is outside.
 func (g *Groups) place(v registry.View, id tracer.SessionID, p tracer.Identity, cgroup uint64) (out bool) {
 	delete(g.outside, p)
-	if out = !g.holds(g.around(v, id), cgroup); out {
+	if out = g.left(v, id, cgroup) != nil; out {
 		g.outside[p] = stray{id, cgroup, g.o.Clock.Boottime()}
+		system.Offer(g.wake, struct{}{})
 	}
 	for id := range v.Chain(id) {
 		v.Changed(id)
@@ -144,17 +150,56 @@ func (g *Groups) compare(v registry.View, l *registry.Look) (untold []tracer.Eve
 		x, known := g.outside[p.ID]
 		if known && x.at < g.looked {
 			g.place(v, p.Session, p.ID, p.Cgroup)
-		} else if !known && !p.Dead && !g.holds(g.around(v, p.Session), p.Cgroup) {
+		} else if !known && !p.Dead && g.left(v, p.Session, p.Cgroup) != nil {
 			untold = append(untold, tracer.Event{Type: tracer.EventMoved, Process: p.ID, Session: p.Session,
 				Moved: &tracer.Moved{Cgroup: p.Cgroup}})
 		}
 	}
-	for p := range g.outside {
-		if n, _ := v.Graph().Node(p); n.State != lineage.Live {
-			delete(g.outside, p)
-		}
-	}
+	dead := func(p tracer.Identity) bool { n, _ := v.Graph().Node(p); return n.State != lineage.Live }
+	maps.DeleteFunc(g.outside, func(p tracer.Identity, _ stray) bool { return dead(p) })
+	maps.DeleteFunc(g.returns, func(p tracer.Identity, _ int) bool { return dead(p) })
 	return untold
+}
+
+// maxReturns is how often a process is moved back. Then who moves it away has its way.
+const maxReturns = 3
+
+// moveBack moves members that are outside into the innermost group around them, where the policy says so. The kernel
+// side says whether a PID still is that member's, and the Maker looks at its start again: what is left is the instant
+// between that look and the move.
+func (g *Groups) moveBack() {
+	back := make(map[*group][]tracer.Identity)
+	g.o.Registry.Do(func(t registry.Tx) {
+		for p, at := range g.outside {
+			x := g.left(t.View, at.session, at.cgroup)
+			if x == nil || g.o.Returns == nil || !g.o.Returns(t.Session(x.id).Info()) {
+				continue
+			}
+			if e, err := g.o.Kernel.Lookup(p.PID); err != nil || e.Identity != p || e.Session != at.session {
+				continue
+			}
+			g.returns[p]++
+			switch n := g.returns[p]; {
+			case n <= maxReturns:
+				back[x] = append(back[x], p)
+			case n == maxReturns+1:
+				g.o.Log.Warn().Str(system.KeySession, x.id.String()).Uint32(system.KeyPID, p.PID).
+					Msg("a member leaves its session's cgroup again and again, and stays outside")
+			}
+		}
+	})
+	for x, all := range back {
+		system.Failure(g.o.Log, g.maker.Move(x.path, all...)).Str(system.KeySession, x.id.String()).Msg("members not moved back")
+		g.o.Registry.Do(func(t registry.Tx) {
+			for _, p := range all {
+				in := inode(filepath.Join(g.mount, g.o.Proc.Cgroup(p.PID)))
+				if at, out := g.outside[p]; out && g.holds(x.path, in) { // else a look has it tried again
+					x.moved = true
+					g.place(t.View, at.session, p, in)
+				}
+			}
+		})
+	}
 }
 
 // tell reports such moves, without who did it. Who is not there any more was told of meanwhile.

@@ -4,8 +4,12 @@ package cgroup_test
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,6 +24,7 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 )
 
@@ -30,12 +35,27 @@ type host struct {
 	mount  string
 	groups *cgroup.Groups
 	told   []tracer.Event
+	back   []tracer.Identity // whom the Maker moved
 }
 
-func newHost(t *testing.T, mount string) *host {
-	h := &host{Fixture: registrytest.New(t), t: t, mount: mount}
-	h.groups = cgroup.NewGroups(cgroup.Options{Ground: h.Ground(),
-		Choose: func() (cgroup.Maker, string, error) { return cgroup.New(mount), mount, nil }})
+// mover has the fixture's processes move as the kernel's do.
+type mover struct {
+	cgroup.Maker
+	h *host
+}
+
+func (m mover) Move(group string, all ...tracer.Identity) error {
+	for _, p := range all {
+		m.h.enters(p.PID, group+"/leaf")
+	}
+	m.h.Update(func(registry.Tx) { m.h.back = append(m.h.back, all...) })
+	return nil
+}
+
+func newHost(t *testing.T, mount string, options ...func(*registry.Options)) *host {
+	h := &host{Fixture: registrytest.New(t, options...), t: t, mount: mount}
+	h.groups = cgroup.NewGroups(cgroup.Options{Ground: h.Ground(), Returns: func(s tracer.SessionInfo) bool { return s.Name == "returns" },
+		Choose: func() (cgroup.Maker, string, error) { return mover{cgroup.New(mount), h}, mount, nil }})
 	h.R.Attach(h.groups.Hooks(), &registry.Hooks{Published: func(_ registry.View, all []tracer.Event) {
 		for _, ev := range all {
 			if ev.Type == tracer.EventMoved || ev.Type == tracer.EventExit {
@@ -138,6 +158,54 @@ func TestOutside(t *testing.T) {
 	_, err := h.R.Resync(registry.CauseLost)
 	require.NoError(t, err)
 	h.expect(s, 0, "")
+}
+
+// TestReturned: where the policy says so, a member that left is moved back, whoever tells of it, and three times at most.
+func TestReturned(t *testing.T) {
+	var said atomic.Int32
+	h := newHost(t, t.TempDir(), func(o *registry.Options) {
+		o.Log = zerolog.New(io.Discard).Hook(zerolog.HookFunc(func(_ *zerolog.Event, _ zerolog.Level, text string) {
+			if strings.HasSuffix(text, "stays outside") {
+				said.Add(1)
+			}
+		}))
+	})
+	h.K.Add(100, 1, "lngtest-root")
+	h.K.Add(102, 1, "lngtest-other")
+	root := h.K.Proc(100).Identity
+	s := h.Create(tracer.SessionSpec{Root: root, Name: "returns"})
+	h.enters(100, "/a/own/leaf")
+	h.write("/a/own/pids.max", "500\n")
+	h.watch(s, "/a/own")
+	go h.groups.Run(t.Context())
+	leaves := func(p tracer.Identity) {
+		h.enters(p.PID, "/b")
+		h.apply(tracer.Event{Type: tracer.EventMoved, Time: 1, Process: p, Session: s.ID(), Moved: &tracer.Moved{Cgroup: h.dir("/b")}})
+	}
+	returned := func(outside int, want ...tracer.Identity) {
+		t.Helper()
+		until(t, "return", func() (all bool) {
+			n, _ := h.outside(s)
+			h.Update(func(registry.Tx) { all = n == outside && slices.Equal(h.back, want) })
+			return all
+		})
+	}
+	leaves(tracer.Identity{PID: 102, Start: 1}) // a member had its PID
+	h.K.Fork(100, 101, "child")
+	h.enters(101, "/b")
+	h.K.Advance(time.Second)
+	_, err := h.R.Resync(registry.CauseLost)
+	require.NoError(t, err)
+	child := h.K.Proc(101).Identity
+	for want := []tracer.Identity{child}; len(want) <= 4; want = append(want, root) {
+		returned(0, want...)
+		leaves(root)
+	}
+	until(t, "warning", func() bool { return said.Load() == 1 })
+	leaves(root)
+	leaves(child)
+	returned(1, child, root, root, root, child)
+	require.Equal(t, said.Load(), 1)
 }
 
 // TestOutOfMemory: the OOM killer is named for the group whose own event rose with the victim in it, and for no other.

@@ -13,8 +13,8 @@ type Maker interface {
 	// Make makes the cgroups of a session, with limits, below that of its root, and moves the root into the
 	// leaf. An error is one line for people that names what is missing. Then nothing is left behind.
 	Make(root tracer.Identity, l *api.Limits) (group string, err error)
-	// Move moves processes into the leaf. One that has exited is no error.
-	Move(group string, pids ...int) error
+	// Move moves processes into the leaf. One that has exited is no error, and another one with its PID is not moved.
+	Move(group string, all ...tracer.Identity) error
 	// Set changes the limits.
 	Set(group string, l *api.Limits) error
 	// Freeze stops what is in the group, nested ones included, or lets it run again. No SIGCONT does that.

@@ -36,6 +36,7 @@ func (g *Groups) killedFor(o *ooms, killed uint64) bool {
 func (g *Groups) exited(v registry.View, s *registry.Session, ev *tracer.Event) {
 	_, out := g.outside[ev.Process]
 	delete(g.outside, ev.Process)
+	delete(g.returns, ev.Process)
 	if ev.Signal == nil || ev.Signal.Sender != lineage.ByOOM {
 		return
 	}

@@ -291,11 +291,11 @@ func (s *systemd) tasks(group, scope string) uint64 {
 }
 
 // Move moves processes into the scope, which is started again if it was empty. One that would lose a limit is not moved.
-func (s *systemd) Move(group string, pids ...int) error {
+func (s *systemd) Move(group string, all ...tracer.Identity) error {
 	return s.ask(func(ctx context.Context, c *dbus.Conn) (err error) {
-		for _, pid := range pids {
-			failed := s.move(ctx, c, group, uint32(pid))
-			if failed != nil && s.proc.Cgroup(uint32(pid)) != "" {
+		for _, p := range all {
+			failed := s.move(ctx, c, group, p)
+			if _, gone := cgroupOf(s.proc, p); gone == nil {
 				err = errors.Join(err, failed)
 			}
 		}
@@ -303,9 +303,9 @@ func (s *systemd) Move(group string, pids ...int) error {
 	})
 }
 
-func (s *systemd) move(ctx context.Context, c *dbus.Conn, group string, pid uint32) error {
-	from := s.proc.Cgroup(pid)
-	if strings.HasPrefix(from, group+"/") {
+func (s *systemd) move(ctx context.Context, c *dbus.Conn, group string, member tracer.Identity) error {
+	from, gone := cgroupOf(s.proc, member)
+	if gone != nil || strings.HasPrefix(from, group+"/") {
 		return nil // it may be in a nested session
 	}
 	p, err := placeOf(from)
@@ -319,10 +319,10 @@ func (s *systemd) move(ctx context.Context, c *dbus.Conn, group string, pid uint
 		return err
 	}
 	stem, _, scope := units(group)
-	err = c.AttachProcessesToUnit(ctx, scope, "", []uint32{pid})
+	err = c.AttachProcessesToUnit(ctx, scope, "", []uint32{member.PID})
 	for i := 0; i < 3 && err != nil; i++ { // a scope that is going is in the way once
-		if err = enter(ctx, c, stem, s.tasks(group, scope), nil, pid); err != nil {
-			err = c.AttachProcessesToUnit(ctx, scope, "", []uint32{pid})
+		if err = enter(ctx, c, stem, s.tasks(group, scope), nil, member.PID); err != nil {
+			err = c.AttachProcessesToUnit(ctx, scope, "", []uint32{member.PID})
 		}
 	}
 	return err

@@ -92,7 +92,7 @@ func TestSystemd(t *testing.T) {
 		require.Contains(t, fmt.Sprint(err), "is the root of a session with limits")
 
 		other, end := started(t, "sleep", "3600")
-		require.NoError(t, s.Move(group, other.Process.Pid, 1<<22))
+		require.NoError(t, s.Move(group, identify(t, other.Process.Pid), tracer.Identity{PID: 1 << 22}))
 		require.Equal(t, s.proc.Cgroup(uint32(other.Process.Pid)), leaf)
 		require.NoError(t, s.Set(group, &api.Limits{MemoryBytes: 96 << 20}))
 		require.Equal(t, value(s.mount, group, "memory.max"), "100663296")
@@ -113,7 +113,7 @@ func TestSystemd(t *testing.T) {
 			t.Errorf("the account of %s is gone before it was read", group)
 		}
 		late, end := started(t, "sleep", "3600")
-		require.NoError(t, s.Move(group, late.Process.Pid))
+		require.NoError(t, s.Move(group, identify(t, late.Process.Pid)))
 		require.Equal(t, s.proc.Cgroup(uint32(late.Process.Pid)), leaf)
 		end()
 		kill(t, s, group)
@@ -143,7 +143,7 @@ func TestSystemdRefuses(t *testing.T) {
 	root := unit(t, "lngtest-tasks", "TasksMax=20")
 	group, err := s.Make(root, &api.Limits{Tasks: 500})
 	require.NoError(t, err)
-	require.Contains(t, fmt.Sprint(s.Move(group, int(limited.PID))), "memory.max of /system.slice/lngtest-limited.service")
+	require.Contains(t, fmt.Sprint(s.Move(group, limited)), "memory.max of /system.slice/lngtest-limited.service")
 	require.NoError(t, s.Set(group, &api.Limits{Tasks: 1000}))
 	require.Equal(t, value(s.mount, group, "pids.max"), "20")
 	require.NoError(t, exec.Command("systemctl", "stop", "lngtest-tasks").Run()) // which the root has left
@@ -161,7 +161,7 @@ func TestSystemdNested(t *testing.T) {
 	group, err := s.Make(root, &api.Limits{MemoryBytes: 64 << 20})
 	require.NoError(t, err)
 	child, end := started(t, "sleep", "3600")
-	require.NoError(t, s.Move(group, child.Process.Pid))
+	require.NoError(t, s.Move(group, identify(t, child.Process.Pid)))
 	nested, err := s.Make(identify(t, child.Process.Pid), &api.Limits{MemoryBytes: 64 << 30})
 	require.NoError(t, err)
 	require.Equal(t, filepath.Dir(nested), group)
@@ -169,7 +169,7 @@ func TestSystemdNested(t *testing.T) {
 	feed, err := hog.StdinPipe()
 	require.NoError(t, err)
 	require.NoError(t, hog.Start())
-	require.NoError(t, s.Move(nested, hog.Process.Pid))
+	require.NoError(t, s.Move(nested, identify(t, hog.Process.Pid)))
 	_, err = feed.Write([]byte("\n"))
 	require.NoError(t, err)
 	_ = hog.Wait()
@@ -181,7 +181,7 @@ func TestSystemdNested(t *testing.T) {
 	leaf := filepath.Join(group, strings.TrimSuffix(filepath.Base(group), ".slice")+".scope")
 	require.Eventually(t, "the outer scope goes", func() bool { return value(s.mount, leaf, "cgroup.events") == "" })
 	again, endAgain := started(t, "sleep", "3600")
-	require.NoError(t, s.Move(group, again.Process.Pid))
+	require.NoError(t, s.Move(group, identify(t, again.Process.Pid)))
 	require.Equal(t, s.proc.Cgroup(uint32(again.Process.Pid)), leaf)
 
 	endAgain()

@@ -24,6 +24,12 @@ func (r *Policy) limitsOf(info *tracer.SessionInfo) *policy.Limits {
 	return &p.Defaults.Limits
 }
 
+// Returns reports whether members of a session that leave its cgroup are moved back.
+func (r *Policy) Returns(info tracer.SessionInfo) bool {
+	l := r.limitsOf(&info)
+	return l != nil && l.Leave == "return"
+}
+
 // Limited adds the limits of the defaults to those that a caller asks for, if any; nil: none.
 func (r *Policy) Limited(l *api.Limits, uid uint32) *api.Limits {
 	given := apiLimits(r.limitsOf(&tracer.SessionInfo{UID: uid}))

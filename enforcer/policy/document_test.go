@@ -106,6 +106,7 @@ var samples = map[string]sample{
 	"limits.cpus":        {"2.5", "0.001"},
 	"limits.max_tasks":   {"500", "-1"},
 	"limits.io_weight":   {"50", "10001"},
+	"limits.leave":       {"return", "end"},
 
 	"match.comm":   {"[claude, codex]", "a-name-of-16-byte"},
 	"match.exe":    {"/opt/**/bin/worker", "worker"},

@@ -60,6 +60,8 @@ type Limits struct {
 	CPUs       CPUs `key:"cpus" least:"0.01" max:"4096" doc:"CPU time per second"`
 	MaxTasks   int  `key:"max_tasks" max:"4194304" doc:"threads and processes; above it forks fail"`
 	IOWeight   int  `key:"io_weight" max:"10000" doc:"share of block I/O; others have 100"`
+
+	Leave string `key:"leave" one:"report|return" doc:"a member that leaves the cgroup: it is only reported, or moved back as well, three times"`
 }
 
 // Brokers says how work that other daemons do is attributed.
@@ -111,6 +113,7 @@ func Default() *Policy {
 		Defaults: Defaults{
 			Grace:   Duration(5 * time.Second),
 			IdleCPU: Duration(time.Second),
+			Limits:  Limits{Leave: "report"},
 		},
 		Protect: builtInProtection(),
 		Brokers: Brokers{Adopt: []string{"env", "unit", "container", "socket",

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -45,7 +46,8 @@ func limited(i *stage.Instance, name, in string, words ...string) (*stage.Proces
 
 // TestLimits: the kernel holds sessions to their limits, they go on, and none leaves a cgroup behind.
 func TestLimits(t *testing.T) {
-	i, mount := stage.NewDaemon(t), stage.Mounted("cgroup2", "")
+	i, mount := stage.New(t), stage.Mounted("cgroup2", "")
+	daemon := i.Daemon("--policy", i.Policy("mode: enforce\ndefaults: {limits: {leave: return}}\n"))
 	controllers, _ := os.ReadFile(filepath.Join(mount, "cgroup.controllers"))
 	if !strings.Contains(string(controllers), "memory") {
 		const reason = "this host's cgroup v2 has no memory controller"
@@ -96,14 +98,33 @@ func TestLimits(t *testing.T) {
 		require.Equal(i.T, r.Account.MemoryPeakBytes <= 64<<20, true)
 	})
 	on("leaves", func(i *stage.Instance) {
-		p := i.Start([]string{"run", "--name", "gone", "--memory", "64MiB", "--", "sh", "-c", `(echo 0 >"$0"); echo $$ >"$0" && exec sleep 60`,
-			filepath.Join(mount, "cgroup.procs")}, nil)
-		i.Until("a member outside", func() bool {
-			all := stage.Query[api.Sessions](i, "ls").Items
-			return len(all) == 1 && all[0].Limits != nil && all[0].Limits.Unlimited == 1
-		})
+		outer := filepath.Join(mount, "cgroup.procs")
+		p := i.Start([]string{"run", "--name", "gone", "--memory", "64MiB", "--", "sh", "-c",
+			`(echo 0 >"$0"); for n in 0 1 2 3 4 5 6 7 8 9; do sh -c 'echo $$ >"$0"; echo own $$; exec sleep 600' "$0" & sleep 600 & echo by $!; done; wait`, outer}, nil)
+		i.Until("20 members", func() bool { return strings.Count(p.Out.String(), "\n") == 20 })
+		left, moved := make(map[string]bool), ""
+		for line := range strings.Lines(p.Out.String()) {
+			f := strings.Fields(line)
+			if left[f[1]] = true; f[0] == "by" {
+				moved = f[1]
+				require.NoError(i.T, os.WriteFile(outer, []byte(moved), 0))
+			}
+		}
+		inside := func(pid string, _ bool) bool {
+			in, _ := os.ReadFile("/proc/" + pid + "/cgroup") // it lives
+			return strings.Contains(string(in), "lineage_")
+		}
+		i.Until("return of 20", func() bool { maps.DeleteFunc(left, inside); return len(left) == 0 })
 		said := i.Must("events", "gone", "--type", "moved", "--since", "1h").Out.String()
-		require.Equal(i.T, strings.Count(said, "to cgroup /, outside of its session's, on its own"), 2) // one exited at once
+		require.Equal(i.T, strings.Count(said, "to cgroup /, outside of its session's, on its own"), 11) // one exited at once
+		require.Equal(i.T, strings.Count(said, "to cgroup /, outside of its session's, by "), 10)
+		for n := range 3 { // it was moved back once before
+			require.NoError(i.T, os.WriteFile(outer, []byte(moved), 0))
+			i.Until("return", func() bool {
+				return inside(moved, true) || n == 2 && strings.Contains(daemon.Err.String(), "stays outside")
+			})
+		}
+		require.Equal(i.T, i.Session("gone").Limits.Unlimited, 1)
 		i.End("gone")
 		p.Wait()
 	})

@@ -7,7 +7,7 @@ type Limits struct {
 	MemoryHighBytes int64   `json:"memory_high_bytes,omitempty"` // above it members are slowed down: memory.high
 	CPUs            float64 `json:"cpus,omitempty"`              // of CPU time per second: cpu.max; 1.5 is one and a half
 	Tasks           int     `json:"tasks,omitempty"`             // threads and processes; above it forks fail: pids.max
-	IOWeight        int     `json:"io_weight,omitempty"`         // share of block I/O, others have 100: io.weight; 1 to 10000
+	IOWeight        int     `json:"io_weight,omitempty"`         // share of block I/O, others have 100: io.weight
 	// IfPossible opens the session without the limits that this host cannot set. Only in a request.
 	IfPossible bool `json:"if_possible,omitempty"`
 	// Unset has why limits are not in force, or have no effect. Only in replies.
@@ -24,6 +24,7 @@ func (l *Limits) Any() bool {
 // Account is what the members of a session have used, those of nested sessions included, as their cgroup counts it.
 type Account struct {
 	CPUSeconds      float64 `json:"cpu_seconds"`                 // user and system time: cpu.stat
+	MemoryBytes     uint64  `json:"memory_bytes,omitempty"`      // in use at the last look, without inactive page cache: memory.current
 	MemoryPeakBytes uint64  `json:"memory_peak_bytes,omitempty"` // with page cache and kernel memory: memory.peak; absent: no memory controller
 	ReadBytes       uint64  `json:"read_bytes,omitempty"`        // from block devices: io.stat
 	WrittenBytes    uint64  `json:"written_bytes,omitempty"`     // to block devices: io.stat

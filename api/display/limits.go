@@ -27,6 +27,7 @@ func Account(l *api.Limits, a *api.Account) string {
 	if a.Sampled {
 		peak = "peak by samples "
 	}
+	say(a.MemoryBytes > 0, "now %s", Size(a.MemoryBytes))
 	say(a.MemoryPeakBytes > 0, "%s%s%s", peak, Size(a.MemoryPeakBytes), of(l.MemoryBytes))
 	say(a.MemoryPeakBytes == 0 && l.MemoryBytes > 0, "memory limit %s", Size(uint64(l.MemoryBytes)))
 	say(l.MemoryHighBytes > 0, "slower above %s", Size(uint64(l.MemoryHighBytes)))

@@ -12,9 +12,9 @@ func TestAccount(t *testing.T) {
 		a *api.Account
 	}{
 		"": {},
-		"peak 1.2G of 8.0G, CPU 31.00s, at most 2.5 CPUs, 1 of 500 tasks, read 2.0K, written 0B, 1 OOM kill": {
+		"now 512M, peak 1.2G of 8.0G, CPU 31.00s, at most 2.5 CPUs, 1 of 500 tasks, read 2.0K, written 0B, 1 OOM kill": {
 			&api.Limits{MemoryBytes: 8 << 30, CPUs: 2.5, Tasks: 500},
-			&api.Account{CPUSeconds: 31, MemoryPeakBytes: 1288490189, TasksPeak: 1, ReadBytes: 2048, OOMKills: 1}},
+			&api.Account{CPUSeconds: 31, MemoryBytes: 512 << 20, MemoryPeakBytes: 1288490189, TasksPeak: 1, ReadBytes: 2048, OOMKills: 1}},
 		"memory limit 1.0M, slower above 512K, at most 1 task, I/O weight 50": {&api.Limits{MemoryBytes: 1 << 20, MemoryHighBytes: 512 << 10, Tasks: 1, IOWeight: 50}, nil},
 		"peak by samples 2.0M, CPU 0.50s, 3 tasks, since the move, unlimited: 3, no limit: \\x1b no memory": {
 			&api.Limits{Unlimited: 3, Unset: []string{"\x1b no memory"}}, &api.Account{CPUSeconds: .5,

@@ -50,7 +50,6 @@ exist, 126 if it cannot be executed, 75 if --exclusive found the name in use,
 125 if something else failed before CMD ran or the receipt of --report could not
 be written, and 124 instead of 0 if a limit ended the session.`
 
-// runCommand is the command line of run; run does the work and returns the exit code.
 func (a *app) runCommand(run func(context.Context, supervise.Options) int,
 	connect func(context.Context, string) (api.Client, error)) *cobra.Command {
 	o := supervise.Options{}
@@ -194,7 +193,6 @@ func file(fd int, stream any) *os.File {
 	return f
 }
 
-// initCommand is the command line of init; run does the work and returns the exit code.
 func (a *app) initCommand(run func(context.Context, supervise.Options) int) *cobra.Command {
 	o := supervise.Options{}
 	cmd := &cobra.Command{

@@ -185,7 +185,6 @@ func (t *conns) leave(c *Connection) {
 	t.uncount(c)
 }
 
-// allow counts one request of a caller, and reports whether it is within the limit.
 func (t *conns) allow(c Caller, now time.Duration) bool {
 	of := slot{uid: c.UID}
 	if c.Member != 0 {

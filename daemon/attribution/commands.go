@@ -97,7 +97,6 @@ func (a *Attribution) connect(which func(*request) bool) (all []tracer.Identity)
 	return all
 }
 
-// commands are the requests of all sessions for commands in containers that match.
 func (a *Attribution) commands(v registry.View, which func(*request) bool) (all []*request) {
 	for x := range v.Sessions() {
 		for _, r := range a.of(x.ID()).Requests {

@@ -11,7 +11,6 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// Remember implements [registry.Persistent].
 func (m *Marks) Remember(_ registry.View, s *registry.Session) []registry.Part {
 	b := m.books[s.ID()]
 	if b == nil {
@@ -21,7 +20,6 @@ func (m *Marks) Remember(_ registry.View, s *registry.Session) []registry.Part {
 		{Name: "mark_open", Value: slices.Clone(b.open)}}
 }
 
-// Restore implements [registry.Persistent].
 func (m *Marks) Restore(v registry.View, s *registry.Session, was registry.Parts) error {
 	var agents []tracer.Identity
 	var open []*lineage.Call

@@ -91,7 +91,6 @@ func (a *Attribution) Origin(_ registry.View, x *registry.Session) tracer.Sessio
 	return a.of(x.ID()).For
 }
 
-// describe adds what a session has handed to brokers, what it asked for, and for which session it works.
 func (a *Attribution) describe(v registry.View, x *registry.Session, d *document.Session) {
 	s, w := a.of(x.ID()), &d.Work
 	over := x.Closed() || x.Info().State == tracer.StateEmpty
@@ -168,7 +167,6 @@ func (a *Attribution) Remember(v registry.View, x *registry.Session) []registry.
 		{Name: "clients", Value: commands}}
 }
 
-// Restore implements [registry.Persistent].
 func (a *Attribution) Restore(v registry.View, x *registry.Session, was registry.Parts) error {
 	its, token := a.of(x.ID()), ""
 	*its = brokered{}

@@ -69,7 +69,9 @@ func accountOf(mount, group string) (a api.Account, current uint64) {
 			a.WrittenBytes += n
 		}
 	}
-	return a, number(mount, group, "memory.current", "")
+	current = number(mount, group, "memory.current", "")
+	a.MemoryBytes = current - min(current, number(mount, group, "memory.stat", "inactive_file"))
+	return a, current
 }
 
 // number is the number after a key at the beginning of a line, "": of the first line. 0: there is none, or "max".

@@ -21,15 +21,14 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
-// bare is the Maker of hosts without systemd: both cgroups are directories, and limits are written into their files.
+// bare is the Maker of hosts without systemd: it makes directories, and writes limits into their files.
 type bare struct {
 	mount string // of cgroup v2
 	proc  procfs.FS
-	step  func() // before each change; tests stop there
 }
 
-// New returns a Maker that writes below this mount of cgroup v2 itself. Only for hosts on which nobody else manages it.
-func New(mount string) Maker { return &bare{mount, "/proc", func() {}} }
+// New returns a Maker that writes below this mount of cgroup v2, which nobody else manages.
+func New(mount string) Maker { return &bare{mount, "/proc"} }
 
 // members is the leaf.
 const members = "members"
@@ -105,9 +104,8 @@ func (b *bare) Make(root tracer.Identity, l *api.Limits) (group string, err erro
 	return group, nil
 }
 
-// mkdir makes a directory. The kernel gives that of the mount the mode 0555, and the daemon has no capability to pass that over.
+// mkdir makes a directory. That of the mount has the mode 0555, and the daemon no capability to pass that over.
 func (b *bare) mkdir(dir string) error {
-	b.step()
 	path := filepath.Join(b.mount, dir)
 	err := os.Mkdir(path, 0o755)
 	if errors.Is(err, fs.ErrPermission) && os.Chmod(filepath.Dir(path), 0o755) == nil {
@@ -116,8 +114,7 @@ func (b *bare) mkdir(dir string) error {
 	return err
 }
 
-// above returns the cgroup in which the group of a root belongs. Each one up to the mount belongs to root: whoever owns a
-// cgroup may undo what is below it.
+// above returns the cgroup in which the group of a root belongs. Who owns one above it could undo limits.
 func (b *bare) above(root tracer.Identity) (string, error) {
 	path, err := cgroupOf(b.proc, root)
 	if err != nil {
@@ -170,8 +167,7 @@ func upTo(path string) func(yield func(string) bool) {
 	}
 }
 
-// allow has the controllers handed out that the limits need, and those that only count, if possible. A limit that is not
-// possible is taken out of l, with a reason, or an error.
+// allow has the controllers handed out that the limits need, and those that only count, if possible.
 func (b *bare) allow(parent string, pid uint32, l *api.Limits) error {
 	why := make(map[string]error)
 	for _, c := range []string{"memory", "pids", "io"} {
@@ -183,7 +179,7 @@ func (b *bare) allow(parent string, pid uint32, l *api.Limits) error {
 	return possible(l, func(c string) error { return why[c] })
 }
 
-// possible fails if there is an error for the controller that a limit needs, or takes the limit out of l if that is asked for.
+// possible fails if a limit lacks its controller, or takes it out of l, with the reason, if that is asked for.
 func possible(l *api.Limits, lacks func(string) error) error {
 	for _, k := range knobs {
 		switch err := lacks(k.controller); {
@@ -197,7 +193,6 @@ func possible(l *api.Limits, lacks func(string) error) error {
 	return nil
 }
 
-// onHost fails if the host has no such controller.
 func onHost(mount, controller string) error {
 	if !slices.Contains(strings.Fields(value(mount, "/", "cgroup.controllers")), controller) {
 		return fmt.Errorf("this host's cgroup v2 has no %s controller", controller)
@@ -221,7 +216,6 @@ func (b *bare) handOut(parent string, pid uint32, controller string) error {
 		if slices.Contains(strings.Fields(value(b.mount, dir, "cgroup.subtree_control")), controller) {
 			continue
 		}
-		b.step()
 		if err := b.write(dir, "cgroup.subtree_control", "+"+controller); err != nil {
 			none := fmt.Errorf("the cgroup %s of pid %d hands out no %s controller", dir, pid, controller)
 			if errors.Is(err, unix.EBUSY) || errors.Is(err, unix.ENOENT) { // it has processes, or has not got it
@@ -239,7 +233,6 @@ func (b *bare) Move(group string, all ...tracer.Identity) (err error) {
 		if _, gone := cgroupOf(b.proc, p); gone != nil {
 			continue
 		}
-		b.step()
 		failed := b.write(filepath.Join(group, members), "cgroup.procs", fmt.Sprint(p.PID))
 		if !errors.Is(failed, unix.ESRCH) {
 			err = errors.Join(err, failed)
@@ -252,7 +245,6 @@ func (b *bare) Move(group string, all ...tracer.Identity) (err error) {
 func (b *bare) Set(group string, l *api.Limits) error {
 	for _, k := range knobs {
 		text := k.of(l)
-		b.step()
 		err := b.write(group, k.file, cmp.Or(text, k.none))
 		missing := errors.Is(err, fs.ErrNotExist)
 		switch {
@@ -276,7 +268,6 @@ func (b *bare) Freeze(group string, frozen bool) error {
 // Remove removes the directories. Nothing that has processes goes.
 func (b *bare) Remove(group string) error {
 	for _, dir := range []string{filepath.Join(group, members), group} {
-		b.step()
 		if err := unix.Rmdir(filepath.Join(b.mount, dir)); err != nil && err != unix.ENOENT {
 			return fmt.Errorf("remove the cgroup %s: %w", dir, err)
 		}

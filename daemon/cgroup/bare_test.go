@@ -28,13 +28,11 @@ func host(t *testing.T) *bare {
 
 // sleeper is a process, and its end.
 func sleeper(t *testing.T) (tracer.Identity, func()) {
-	cmd := exec.Command("sleep", "60")
+	cmd := exec.Command("sleep", "3600")
 	require.NoError(t, cmd.Start())
 	end := func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }
 	t.Cleanup(end)
-	st, err := procfs.FS("/proc").Stat(uint32(cmd.Process.Pid))
-	require.NoError(t, err)
-	return tracer.Identity{PID: st.PID, Start: st.Start * uint64(procfs.Tick)}, end
+	return identify(t, cmd.Process.Pid), end
 }
 
 // TestBare: a group without limits needs no controller. A group for a process in it is beside its leaf. Nothing is removed
@@ -72,7 +70,7 @@ func TestBare(t *testing.T) {
 // TestBareRefuses: one line says what is missing. Nothing is left behind.
 func TestBareRefuses(t *testing.T) {
 	mount, proc := t.TempDir(), t.TempDir()
-	b := &bare{mount, procfs.FS(proc), func() {}}
+	b := &bare{mount, procfs.FS(proc)}
 	require.NoError(t, os.MkdirAll(filepath.Join(proc, "7"), 0o755))
 	stat := "7 (x) S 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 500 0 0" + strings.Repeat(" 0", 30) + "\n"
 	write := func(path, text string) {
@@ -104,8 +102,8 @@ func TestBareRefuses(t *testing.T) {
 	write(mount+"/cgroup.controllers", "pids")
 	write(mount+"/cgroup.subtree_control", "pids")
 	require.NoError(t, b.allow("/", 7, &l))
-	if l.MemoryBytes+l.MemoryHighBytes != 0 || l.Tasks != 5 || l.IOWeight != 0 ||
-		!slices.Equal(l.Unset, []string{"this host's cgroup v2 has no memory controller", "this host's cgroup v2 has no io controller"}) {
+	none := []string{"this host's cgroup v2 has no memory controller", "this host's cgroup v2 has no io controller"}
+	if l.MemoryBytes+l.MemoryHighBytes != 0 || l.Tasks != 5 || l.IOWeight != 0 || !slices.Equal(l.Unset, none) {
 		t.Errorf("%+v", l)
 	}
 	root.Start += uint64(procfs.Tick)
@@ -133,7 +131,7 @@ func TestSwap(t *testing.T) {
 	require.Equal(t, fmt.Sprint(b.Set("/", &api.Limits{IOWeight: 50})), "this kernel has no io.weight")
 }
 
-// TestMountOf: of several mounts the one where hosts have it is meant; a part of the hierarchy is none.
+// TestMountOf: of several mounts the usual one is meant; a part of the hierarchy is none.
 func TestMountOf(t *testing.T) {
 	const part, odd, unified = "9 1 0:30 /a /x rw - cgroup2 cgroup2 rw\n", "9 1 0:30 / /odd rw - cgroup2 c rw\n", "9 1 0:30 / /sys/fs/cgroup/unified rw shared:1 - cgroup2 c rw\n"
 	for text, want := range map[string]string{part: "", odd: "/odd", part + unified + odd: "/sys/fs/cgroup/unified", "8 1 0:3 / /sys/fs/cgroup/cpu rw - cgroup c rw\n": ""} {

@@ -19,7 +19,7 @@ func Choose() (Maker, string, error) {
 		return nil, "", errors.New("this host has no cgroup v2")
 	}
 	if booted() {
-		return newSystemd(mount), mount, nil
+		return &systemd{mount, "/proc"}, mount, nil
 	}
 	return New(mount), mount, nil
 }

@@ -56,8 +56,8 @@ type group struct {
 // Options of NewGroups.
 type Options struct {
 	registry.Ground
-	Choose  func() (Maker, string, error) // [Choose]; nil: this daemon makes no cgroups
-	Returns func(tracer.SessionInfo) bool // whether members that leave its cgroup are moved back; nil: no
+	Choose  func() (Maker, string, error) // [Choose]; nil: this daemon makes none
+	Returns func(tracer.SessionInfo) bool // whether its members are moved back; nil: no
 }
 
 // NewGroups finds what an earlier daemon made.
@@ -65,7 +65,8 @@ func NewGroups(o Options) *Groups {
 	g := &Groups{o: o, ready: make(chan struct{}), wake: make(chan struct{}, 1),
 		of:    make(map[tracer.SessionID]*group),
 		found: make(map[tracer.Identity]string), over: make(map[string]bool),
-		outside: make(map[tracer.Identity]stray), inside: make(map[spot]bool), returns: make(map[tracer.Identity]int)}
+		outside: make(map[tracer.Identity]stray), returns: make(map[tracer.Identity]int),
+		inside: make(map[spot]bool)}
 	if g.none = errors.New("this daemon makes no cgroups"); o.Choose != nil {
 		g.maker, g.mount, g.none = o.Choose()
 	}
@@ -83,9 +84,12 @@ func NewGroups(o Options) *Groups {
 // Hooks are what the registry calls.
 func (g *Groups) Hooks() *registry.Hooks {
 	return &registry.Hooks{
-		Opened: g.opened, Sampled: g.sampled, Describe: g.describe,
-		Concluding: g.concluding, Closed: g.closed, Forgotten: g.forgotten,
-		Told: g.moved, Forked: g.forked, Exited: g.exited,
+		Opened: g.opened, Sampled: g.sampled, Concluding: g.concluding, Forgotten: g.forgotten,
+		Describe: func(v registry.View, s *registry.Session, d *document.Session) {
+			d.Used.Limits, d.Used.Account = g.documents(v, s)
+		},
+		Closed: func(_ registry.View, s *registry.Session) { g.Drop(g.pathOf(s.ID())) },
+		Told:   g.moved, Forked: g.forked, Exited: g.exited,
 		Walking: func(registry.View) registry.Want {
 			g.looked = g.o.Clock.Boottime()
 			return registry.WantNone
@@ -93,8 +97,8 @@ func (g *Groups) Hooks() *registry.Hooks {
 	}
 }
 
-// Make makes the cgroups for a root, with limits that [Check] has found right. [Groups.Bind] gives them to its session, [Groups.Drop] takes them back. An error is
-// for the caller.
+// Make makes the cgroups for a root, with limits that [Check] has found right, for [Groups.Bind] or [Groups.Drop].
+// An error is for the caller.
 func (g *Groups) Make(root tracer.Identity, l *api.Limits) (path string, err error) {
 	l.Unset, l.Unlimited = nil, 0
 	<-g.ready
@@ -138,7 +142,11 @@ func (g *Groups) Bind(id tracer.SessionID, path string, l *api.Limits, moved boo
 	x := &group{id: id, path: path, moved: moved}
 	if path != "" {
 		x.limits = limitsOf(g.mount, path)
-		if err := g.watch(x); err != nil {
+		x.watched = g.o.Clock.Boottime()
+		for dir := range upTo(path) {
+			x.ooms = append(x.ooms, &ooms{group: dir, n: ranOut(g.mount, dir), at: x.watched})
+		}
+		if err := g.o.Kernel.WatchMoves(id); err != nil {
 			g.o.Log.Warn().Err(err).Str(system.KeySession, id.String()).
 				Msg("who leaves the cgroup is found by looks only")
 		}
@@ -207,7 +215,7 @@ func (g *Groups) Gather(id tracer.SessionID, root tracer.Identity, l *api.Limits
 	return nil // what remains outside is counted
 }
 
-// Run moves members back, removes what an earlier daemon left, and groups whose sessions are over, until ctx is done.
+// Run moves members back, and removes what an earlier daemon left and what is over, until ctx is done.
 func (g *Groups) Run(ctx context.Context) {
 	g.o.Registry.Do(func(registry.Tx) {
 		for _, path := range g.found {
@@ -294,9 +302,13 @@ func (g *Groups) sampled(v registry.View, l *registry.Look) (after func()) {
 	}
 }
 
-// describe adds limits and account to a session's document.
-func (g *Groups) describe(v registry.View, s *registry.Session, d *document.Session) {
-	d.Used.Limits, d.Used.Account = g.documents(v, s)
+// Near is how much of its memory limit a session used at the last look, 1: all; 0: it has none.
+func (g *Groups) Near(id tracer.SessionID) float64 {
+	x := g.of[id]
+	if x == nil || x.account == nil || x.limits.MemoryBytes == 0 {
+		return 0
+	}
+	return float64(x.account.MemoryBytes) / float64(x.limits.MemoryBytes)
 }
 
 func (g *Groups) documents(v registry.View, s *registry.Session) (l *api.Limits, a *api.Account) {
@@ -309,7 +321,11 @@ func (g *Groups) documents(v registry.View, s *registry.Session) (l *api.Limits,
 	}
 	if x.limits.Any() || x.limits.Unset != nil {
 		l = new(x.limits)
-		l.Unlimited = g.unlimited(v, x)
+		for _, p := range g.outside { // members of nested sessions, too
+			if v.Within(p.session, x.id) && !g.holds(x.path, p.cgroup) {
+				l.Unlimited++
+			}
+		}
 	}
 	if x.account != nil {
 		a = new(*x.account)
@@ -318,7 +334,7 @@ func (g *Groups) documents(v registry.View, s *registry.Session) (l *api.Limits,
 	return l, a
 }
 
-// concluding puts them into a receipt. That of a session without members waits until the account was read once more.
+// concluding puts them into a receipt. The last one waits until the account was read once more.
 func (g *Groups) concluding(v registry.View, s *registry.Session, report *api.Report) (wait bool) {
 	x := g.of[s.ID()]
 	switch {
@@ -332,6 +348,7 @@ func (g *Groups) concluding(v registry.View, s *registry.Session, report *api.Re
 		go g.o.Registry.Guard(func() {
 			a, current := accountOf(g.mount, x.path)
 			g.o.Registry.Do(func(t registry.Tx) {
+				a.MemoryBytes = 0 // what is left is cache
 				x.take(a, current)
 				x.final = true
 				t.Conclude(x.id)
@@ -341,14 +358,10 @@ func (g *Groups) concluding(v registry.View, s *registry.Session, report *api.Re
 	return true
 }
 
-func (g *Groups) closed(_ registry.View, s *registry.Session) {
-	g.Drop(g.pathOf(s.ID()))
-}
-
 // forgotten drops the group of a session that ended, or that was dissolved while its processes live on.
-func (g *Groups) forgotten(v registry.View, s *registry.Session) {
-	if x := g.of[s.ID()]; x != nil && !s.Closed() {
-		g.closed(v, s)
+func (g *Groups) forgotten(_ registry.View, s *registry.Session) {
+	if !s.Closed() {
+		g.Drop(g.pathOf(s.ID()))
 	}
 	delete(g.of, s.ID())
 }

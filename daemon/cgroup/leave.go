@@ -27,27 +27,8 @@ type (
 	}
 )
 
-// maxKnown bounds the directories of a group that are searched for a cgroup, and the answers that are remembered.
+// maxKnown bounds the directories that are searched for a cgroup, and the answers that are remembered.
 const maxKnown = 1024
-
-// watch has moves out of a group reported, and counts from now on when it has no memory left.
-func (g *Groups) watch(x *group) error {
-	x.watched = g.o.Clock.Boottime()
-	for dir := range upTo(x.path) {
-		x.ooms = append(x.ooms, &ooms{group: dir, n: ranOut(g.mount, dir), at: x.watched})
-	}
-	return g.o.Kernel.WatchMoves(x.id)
-}
-
-// unlimited is how many members, nested sessions included, are outside of a group.
-func (g *Groups) unlimited(v registry.View, x *group) (n int) {
-	for _, p := range g.outside {
-		if v.Within(p.session, x.id) && !g.holds(x.path, p.cgroup) {
-			n++
-		}
-	}
-	return n
-}
 
 // pathOf is the group of a session; "": none.
 func (g *Groups) pathOf(id tracer.SessionID) string {
@@ -57,7 +38,7 @@ func (g *Groups) pathOf(id tracer.SessionID) string {
 	return ""
 }
 
-// left is the innermost group around a member of a session, if the member is outside of it; nil: it is not.
+// left is the innermost group around a member of a session, if that is outside of it; else nil.
 func (g *Groups) left(v registry.View, id tracer.SessionID, cgroup uint64) *group {
 	for id := range v.Chain(id) {
 		if path := g.pathOf(id); path != "" {
@@ -70,8 +51,8 @@ func (g *Groups) left(v registry.View, id tracer.SessionID, cgroup uint64) *grou
 	return nil
 }
 
-// holds reports whether a cgroup is the group or below it. Without a group each cgroup is held. A cgroup that was removed
-// before the first question is not held. The kernel never uses an id again.
+// holds reports whether a cgroup is the group or below it. Without a group each one is held. One that was removed before
+// the first question is not. The kernel never uses an id again.
 func (g *Groups) holds(group string, cgroup uint64) (is bool) {
 	at, n := spot{group, cgroup}, 0
 	if is, known := g.inside[at]; known || group == "" {
@@ -164,9 +145,7 @@ func (g *Groups) compare(v registry.View, l *registry.Look) (untold []tracer.Eve
 // maxReturns is how often a process is moved back. Then who moves it away has its way.
 const maxReturns = 3
 
-// moveBack moves members that are outside into the innermost group around them, where the policy says so. The kernel
-// side says whether a PID still is that member's, and the Maker looks at its start again: what is left is the instant
-// between that look and the move.
+// moveBack moves members that are outside back, if the policy says so, and nobody who is no member any more.
 func (g *Groups) moveBack() {
 	back := make(map[*group][]tracer.Identity)
 	g.o.Registry.Do(func(t registry.Tx) {
@@ -184,12 +163,13 @@ func (g *Groups) moveBack() {
 				back[x] = append(back[x], p)
 			case n == maxReturns+1:
 				g.o.Log.Warn().Str(system.KeySession, x.id.String()).Uint32(system.KeyPID, p.PID).
-					Msg("a member leaves its session's cgroup again and again, and stays outside")
+					Msg("a member leaves its session's cgroup each time, and stays outside")
 			}
 		}
 	})
 	for x, all := range back {
-		system.Failure(g.o.Log, g.maker.Move(x.path, all...)).Str(system.KeySession, x.id.String()).Msg("members not moved back")
+		err := g.maker.Move(x.path, all...)
+		system.Failure(g.o.Log, err).Str(system.KeySession, x.id.String()).Msg("members not moved back")
 		g.o.Registry.Do(func(t registry.Tx) {
 			for _, p := range all {
 				in := inode(filepath.Join(g.mount, g.o.Proc.Cgroup(p.PID)))

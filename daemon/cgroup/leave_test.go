@@ -54,8 +54,9 @@ func (m mover) Move(group string, all ...tracer.Identity) error {
 
 func newHost(t *testing.T, mount string, options ...func(*registry.Options)) *host {
 	h := &host{Fixture: registrytest.New(t, options...), t: t, mount: mount}
-	h.groups = cgroup.NewGroups(cgroup.Options{Ground: h.Ground(), Returns: func(s tracer.SessionInfo) bool { return s.Name == "returns" },
-		Choose: func() (cgroup.Maker, string, error) { return mover{cgroup.New(mount), h}, mount, nil }})
+	h.groups = cgroup.NewGroups(cgroup.Options{Ground: h.Ground(),
+		Returns: func(s tracer.SessionInfo) bool { return s.Name == "returns" },
+		Choose:  func() (cgroup.Maker, string, error) { return mover{cgroup.New(mount), h}, mount, nil }})
 	h.R.Attach(h.groups.Hooks(), &registry.Hooks{Published: func(_ registry.View, all []tracer.Event) {
 		for _, ev := range all {
 			if ev.Type == tracer.EventMoved || ev.Type == tracer.EventExit {
@@ -120,12 +121,14 @@ func (h *host) expect(s *registry.Session, outside int, said string) {
 	require.Equal(h.t, got, said)
 }
 
-// TestOutside: members outside of their session's cgroup are counted and reported, found by an event or by a scan.
+// TestOutside: members outside of their cgroup are counted and reported, found by an event or a look.
 func TestOutside(t *testing.T) {
 	h := newHost(t, t.TempDir())
 	s := h.Session(100, 1000)
 	leaf, deep, out := h.dir("/a/own/leaf"), h.dir("/a/own/nested/leaf"), h.dir("/b")
-	h.write("/a/own/pids.max", "500\n")
+	h.write("/a/own/memory.max", "1000\n")
+	h.write("/a/own/memory.current", "950\n")
+	h.write("/a/own/memory.stat", "inactive_file 50\n")
 	h.watch(s, "/a/own")
 	root := h.K.Proc(100).Identity
 	moved := func(to uint64, path string) {
@@ -158,9 +161,10 @@ func TestOutside(t *testing.T) {
 	_, err := h.R.Resync(registry.CauseLost)
 	require.NoError(t, err)
 	h.expect(s, 0, "")
+	h.Update(func(registry.Tx) { require.Equal(t, h.groups.Near(s.ID()), 0.9) })
 }
 
-// TestReturned: where the policy says so, a member that left is moved back, whoever tells of it, and three times at most.
+// TestReturned: where the policy says so, a member that left is moved back, three times at most.
 func TestReturned(t *testing.T) {
 	var said atomic.Int32
 	h := newHost(t, t.TempDir(), func(o *registry.Options) {
@@ -180,7 +184,8 @@ func TestReturned(t *testing.T) {
 	go h.groups.Run(t.Context())
 	leaves := func(p tracer.Identity) {
 		h.enters(p.PID, "/b")
-		h.apply(tracer.Event{Type: tracer.EventMoved, Time: 1, Process: p, Session: s.ID(), Moved: &tracer.Moved{Cgroup: h.dir("/b")}})
+		to := &tracer.Moved{Cgroup: h.dir("/b")}
+		h.apply(tracer.Event{Type: tracer.EventMoved, Time: 1, Process: p, Session: s.ID(), Moved: to})
 	}
 	returned := func(outside int, want ...tracer.Identity) {
 		t.Helper()
@@ -254,7 +259,10 @@ func TestOutOfMemory(t *testing.T) {
 				h.outside(s)
 			}
 			kill := &tracer.Signal{Number: 9, Sender: lineage.ByOOM, Time: at}
-			h.apply(tracer.Event{Type: tracer.EventExit, Time: at, Process: root, Session: s.ID(), ExitStatus: 9, MaxRSS: 36 * gib / 5, Signal: kill})
+			h.apply(tracer.Event{
+				Type: tracer.EventExit, Time: at, Process: root, Session: s.ID(),
+				ExitStatus: 9, MaxRSS: 36 * gib / 5, Signal: kill,
+			})
 			h.expect(s, 0, "killed by the OOM killer"+k.want)
 			if kill.OOM != nil {
 				t.Error("the event's own signal is changed")

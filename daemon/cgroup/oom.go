@@ -21,7 +21,6 @@ const late = 1e9
 // ranOut is that number: a group's own events, without those of the groups in it.
 func ranOut(mount, group string) uint64 { return number(mount, group, "memory.events.local", "oom") }
 
-// killedFor reports whether a process that was killed then was killed for a group.
 func (g *Groups) killedFor(o *ooms, killed uint64) bool {
 	now := g.o.Clock.Boottime()
 	if n := ranOut(g.mount, o.group); n > o.n {
@@ -31,8 +30,8 @@ func (g *Groups) killedFor(o *ooms, killed uint64) bool {
 	return killed > o.from && killed <= o.to+late
 }
 
-// exited notes whose limit the OOM killer enforced, when it has killed a member. The kernel does not say it: the group
-// that had no memory left counts that, before its victim is chosen.
+// exited notes whose limit the OOM killer enforced. The kernel does not say it: the group that had no memory left counts
+// that, before its victim is chosen.
 func (g *Groups) exited(v registry.View, s *registry.Session, ev *tracer.Event) {
 	_, out := g.outside[ev.Process]
 	delete(g.outside, ev.Process)

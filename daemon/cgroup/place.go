@@ -17,7 +17,7 @@ type place struct {
 	unit  string // in it, what the root leaves: session-3.scope
 }
 
-// placeOf returns the place for a root in this cgroup. What is named like a slice below a unit is not one of PID 1.
+// placeOf returns the place for a root in this cgroup. A slice below a unit is not one of PID 1.
 func placeOf(cgroup string) (p place, err error) {
 	p.slice = "-.slice"
 	path := ""
@@ -40,7 +40,7 @@ func placeOf(cgroup string) (p place, err error) {
 	return p, nil
 }
 
-// stem is the name of the units of a session here, without ending. Systemd finds the parent of a slice by its name.
+// stem is the name of a session's units, without ending. Systemd finds the parent of a slice by its name.
 func (p *place) stem(name string) string {
 	if p.slice == "-.slice" {
 		return name
@@ -54,8 +54,8 @@ var free = map[string]string{
 	"io.max": "", "cpuset.cpus": "", "cpuset.mems": "", "cgroup.freeze": "0",
 }
 
-// leave fails if a process of a unit would lose a limit on its way to another cgroup. It returns how many tasks it may have where
-// it is: as most units have a number of tasks, that is not refused, but kept.
+// leave fails if a process of a unit would lose a limit on its way to another cgroup. A limit of tasks, which most units
+// have, is returned instead, to be kept.
 func leave(mount, unit, from, to string) (tasks uint64, err error) {
 	tasks = math.MaxUint64
 	for path := range upTo(from) {

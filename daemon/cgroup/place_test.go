@@ -67,7 +67,7 @@ func hierarchy(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-// TestLeave: a root that would leave a limit of any of its cgroups is refused. The slice's own limits it keeps.
+// TestLeave: a root that would leave a limit is refused. Those of the slice it keeps.
 func TestLeave(t *testing.T) {
 	const manager, at = "u.slice/user@1.service/", "u.slice/user@1.service/a.slice/b.scope/"
 	none := map[string]string{
@@ -108,18 +108,20 @@ func TestLimits(t *testing.T) {
 
 // TestInForce: what systemd was asked for but the kernel has not got is an error.
 func TestInForce(t *testing.T) {
-	s := newSystemd(hierarchy(t, map[string]string{"g.slice/memory.max": "4096", "g.slice/cpu.max": "max 100000", "g.slice/io.weight": "default 100"}))
+	s := &systemd{mount: hierarchy(t, map[string]string{
+		"g.slice/memory.max": "4096", "g.slice/cpu.max": "max 100000", "g.slice/io.weight": "default 100",
+	})}
 	require.NoError(t, s.inForce("/g.slice", &api.Limits{MemoryBytes: 4096, IOWeight: 100}))
 	for _, l := range []api.Limits{{IOWeight: 1000}, {CPUs: 1}, {Tasks: 1}, {MemoryHighBytes: 1}} {
 		require.Contains(t, fmt.Sprint(s.inForce("/g.slice", &l)), "g.slice has not got the limit")
 	}
 }
 
-// TestRemoveBusy: systemd, which kills what is in a scope that it stops, is not asked while anything is in the cgroup.
+// TestRemoveBusy: systemd is not asked while anything is in the cgroup.
 func TestRemoveBusy(t *testing.T) {
-	s := newSystemd(hierarchy(t, map[string]string{
+	s := &systemd{mount: hierarchy(t, map[string]string{
 		"a.slice/cgroup.events": "populated 1\nfrozen 0", "b.slice/cgroup.events": "populated 0\nfrozen 0", "b.slice/b.scope/x": "", "b.slice/b-lineage_1_2.slice/x": "",
-	}))
+	})}
 	require.Equal(t, fmt.Sprint(s.Remove("/a.slice")), "a process is in a.slice")
 	require.Equal(t, fmt.Sprint(s.Remove("/b.slice")), "b-lineage_1_2.slice is in b.slice")
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
-// systemd is the Maker of hosts with systemd: the outer cgroup is a transient slice, the leaf a scope in it. It writes no file.
+// systemd is the Maker of hosts with systemd: a transient slice, and in it a scope, the leaf. It writes no file.
 type systemd struct {
 	mount string // of cgroup v2
 	proc  procfs.FS
@@ -30,11 +30,9 @@ type systemd struct {
 
 const (
 	bus     = "/run/dbus/system_bus_socket" // whatever the environment says
-	timeout = 25 * time.Second              // of all that is asked for one method; D-Bus has the same for a call
+	timeout = 25 * time.Second              // of one method; D-Bus has the same for a call
 	maxName = 255                           // of a unit
 )
-
-func newSystemd(mount string) *systemd { return &systemd{mount, "/proc"} }
 
 // booted reports whether systemd is the host's service manager, as sd_booted(3) does.
 func booted() bool {
@@ -127,7 +125,6 @@ func limits(l *api.Limits, tasks uint64) []dbus.Property {
 }
 
 // Make makes a slice below the innermost one that the root is in, limits it, and starts the scope with the root.
-// It refuses what would take the root out of a limit of its unit.
 func (s *systemd) Make(root tracer.Identity, l *api.Limits) (group string, err error) {
 	cgroup, err := cgroupOf(s.proc, root)
 	if err != nil {
@@ -188,12 +185,11 @@ func (s *systemd) Make(root tracer.Identity, l *api.Limits) (group string, err e
 	return group, err
 }
 
-// possible fails if the host cannot set a limit, or takes it out of l if that is asked for.
 func (s *systemd) possible(l *api.Limits) error {
 	return possible(l, func(c string) error { return onHost(s.mount, c) })
 }
 
-// elsewhere are the properties of a unit that apply to what is in its cgroup, and how the API shows that there is none.
+// elsewhere are the properties of a unit that apply to its cgroup, and how the API shows that there is none.
 var elsewhere = map[string]string{
 	"Delegate": "false", "DevicePolicy": "auto", "DeviceAllow": "[]",
 	"IPAddressDeny": "[]", "IPIngressFilterPath": "[]", "IPEgressFilterPath": "[]",
@@ -226,8 +222,8 @@ func keeps(ctx context.Context, c *dbus.Conn, unit string) error {
 	return nil
 }
 
-// hold starts the slice. One that systemd would stop when nothing is left in it is needed by another slice, which is empty:
-// what the session has used is read later.
+// hold starts the slice. One that systemd would stop when it is empty is needed by another one: what the session has used
+// is read later.
 func hold(ctx context.Context, c *dbus.Conn, slice, name string) error {
 	unneeded, err := c.GetUnitPropertyContext(ctx, slice, "StopWhenUnneeded")
 	if err != nil {
@@ -267,7 +263,7 @@ func enter(ctx context.Context, c *dbus.Conn, stem string, tasks uint64,
 func (s *systemd) inForce(group string, l *api.Limits) error {
 	for _, k := range knobs {
 		now := value(s.mount, group, k.file)
-		if !strings.HasSuffix(k.none, k.of(l)) && // not asked for, or not more than that
+		if !strings.HasSuffix(k.none, k.of(l)) &&
 			(now == "" && k.file != swapMax || strings.HasPrefix(now+" ", k.none+" ")) {
 			return fmt.Errorf("%s has not got the limit: its %s is %q", filepath.Base(group), k.file, now)
 		}
@@ -275,7 +271,6 @@ func (s *systemd) inForce(group string, l *api.Limits) error {
 	return nil
 }
 
-// units are the names of the session's units.
 func units(group string) (stem, slice, scope string) {
 	slice = strings.TrimPrefix(filepath.Base(group), "_")
 	stem = strings.TrimSuffix(slice, ".slice")
@@ -290,7 +285,7 @@ func (s *systemd) tasks(group, scope string) uint64 {
 	return most(s.mount, group, "pids.max")
 }
 
-// Move moves processes into the scope, which is started again if it was empty. One that would lose a limit is not moved.
+// Move starts the scope again if it was empty. A process that would lose a limit is not moved.
 func (s *systemd) Move(group string, all ...tracer.Identity) error {
 	return s.ask(func(ctx context.Context, c *dbus.Conn) (err error) {
 		for _, p := range all {
@@ -358,7 +353,7 @@ func (s *systemd) Freeze(group string, frozen bool) error {
 	})
 }
 
-// Remove stops the slice, and the empty scope. As systemd kills what is in a scope that it stops, it asks the kernel first.
+// Remove stops the slice, and the empty scope. Systemd kills what is in a scope that it stops: the kernel is asked first.
 func (s *systemd) Remove(group string) error {
 	_, slice, scope := units(group)
 	if strings.Contains(value(s.mount, group, "cgroup.events"), "populated 1") {

@@ -24,7 +24,7 @@ func guest(t *testing.T) *systemd {
 	if os.Getenv("LNGTEST_GUEST") == "" || !booted() {
 		t.Skip("runs in make test-systemd")
 	}
-	return newSystemd("/sys/fs/cgroup")
+	return &systemd{"/sys/fs/cgroup", "/proc"}
 }
 
 // unit starts a program in a unit of its own, and returns its process.
@@ -51,25 +51,14 @@ func identify(t *testing.T, pid int) tracer.Identity {
 	return tracer.Identity{PID: uint32(pid), Start: st.Start * uint64(procfs.Tick)}
 }
 
-// started starts a command beside systemd's units, and returns how to end it.
-func started(t *testing.T, args ...string) (*exec.Cmd, func()) {
-	t.Helper()
-	c := exec.Command(args[0], args[1:]...)
-	require.NoError(t, c.Start())
-	end := func() {
-		_ = c.Process.Kill() // twice, or dead
-		_ = c.Wait()
-	}
-	t.Cleanup(end)
-	return c, end
-}
-
 func kill(t *testing.T, s *systemd, group string, roots ...tracer.Identity) {
 	t.Helper()
 	for _, r := range roots {
 		require.NoError(t, syscall.Kill(int(r.PID), syscall.SIGKILL))
 	}
-	require.Eventually(t, group+" is empty", func() bool { return strings.Contains(value(s.mount, group, "cgroup.events"), "populated 0") })
+	require.Eventually(t, group+" is empty", func() bool {
+		return strings.Contains(value(s.mount, group, "cgroup.events"), "populated 0")
+	})
 }
 
 // TestSystemd: the life of a session's cgroups, also where systemd stops slices that are not needed.
@@ -77,23 +66,25 @@ func TestSystemd(t *testing.T) {
 	s := guest(t)
 	for slice, path := range map[string]string{"system": "/system.slice", "user-1000": "/user.slice/user-1000.slice"} {
 		root := unit(t, "lngtest-"+slice, "Slice="+slice+".slice")
-		group, err := s.Make(root, &api.Limits{MemoryBytes: 64 << 20, MemoryHighBytes: 60 << 20, CPUs: 0.5, Tasks: 50, IOWeight: 250})
+		limits := &api.Limits{MemoryBytes: 64 << 20, MemoryHighBytes: 60 << 20, CPUs: 0.5, Tasks: 50, IOWeight: 250}
+		group, err := s.Make(root, limits)
 		require.NoError(t, err)
 		stem := slice + "-" + nameOf(root)
 		leaf := group + "/" + stem + ".scope"
 		require.Equal(t, group, path+"/"+stem+".slice")
 		require.Equal(t, s.proc.Cgroup(root.PID), leaf)
 		for file, want := range map[string]string{
-			"memory.max": "67108864", "memory.swap.max": "0", "memory.high": "62914560", "cpu.max": "50000 100000", "pids.max": "50", "memory.oom.group": "0", "io.weight": "default 250",
+			"memory.max": "67108864", "memory.swap.max": "0", "memory.high": "62914560", "memory.oom.group": "0",
+			"cpu.max": "50000 100000", "pids.max": "50", "io.weight": "default 250",
 		} {
 			require.Equal(t, value(s.mount, group, file), want)
 		}
 		_, err = s.Make(root, &api.Limits{})
 		require.Contains(t, fmt.Sprint(err), "is the root of a session with limits")
 
-		other, end := started(t, "sleep", "3600")
-		require.NoError(t, s.Move(group, identify(t, other.Process.Pid), tracer.Identity{PID: 1 << 22}))
-		require.Equal(t, s.proc.Cgroup(uint32(other.Process.Pid)), leaf)
+		other, end := sleeper(t)
+		require.NoError(t, s.Move(group, other, tracer.Identity{PID: 1 << 22}))
+		require.Equal(t, s.proc.Cgroup(other.PID), leaf)
 		require.NoError(t, s.Set(group, &api.Limits{MemoryBytes: 96 << 20}))
 		require.Equal(t, value(s.mount, group, "memory.max"), "100663296")
 		require.Equal(t, value(s.mount, group, "cpu.max"), "max 100000")
@@ -112,9 +103,9 @@ func TestSystemd(t *testing.T) {
 		if value(s.mount, group, "memory.peak") == "" {
 			t.Errorf("the account of %s is gone before it was read", group)
 		}
-		late, end := started(t, "sleep", "3600")
-		require.NoError(t, s.Move(group, identify(t, late.Process.Pid)))
-		require.Equal(t, s.proc.Cgroup(uint32(late.Process.Pid)), leaf)
+		late, end := sleeper(t)
+		require.NoError(t, s.Move(group, late))
+		require.Equal(t, s.proc.Cgroup(late.PID), leaf)
 		end()
 		kill(t, s, group)
 		require.NoError(t, s.Remove(group), s.Remove(group))
@@ -132,7 +123,8 @@ func TestSystemd(t *testing.T) {
 func TestSystemdRefuses(t *testing.T) {
 	s := guest(t)
 	for property, want := range map[string]string{
-		"MemoryMax=100M": "memory.max of /system.slice/lngtest-", "CPUQuota=50%": "cpu.max of /system.slice/lngtest-", "IPAddressDeny=any": "has IPAddressDeny=",
+		"MemoryMax=100M": "memory.max of /system.slice/lngtest-", "CPUQuota=50%": "cpu.max of /system.slice/lngtest-",
+		"IPAddressDeny=any":  "has IPAddressDeny=",
 		"PrivateDevices=yes": "has DevicePolicy=closed", "Delegate=yes": "has Delegate=true",
 	} {
 		name, _, _ := strings.Cut(property, "=")
@@ -153,16 +145,15 @@ func TestSystemdRefuses(t *testing.T) {
 	require.Contains(t, fmt.Sprint(err), "has exited")
 }
 
-// TestSystemdNested: a nested session is below the outer one, whose limit holds: its OOM killer takes the hog only. The outer one
-// stays until the nested one is gone.
+// TestSystemdNested: the limit of the outer session holds: the hog dies. The outer one stays until the nested one is gone.
 func TestSystemdNested(t *testing.T) {
 	s := guest(t)
 	root := unit(t, "lngtest-outer")
 	group, err := s.Make(root, &api.Limits{MemoryBytes: 64 << 20})
 	require.NoError(t, err)
-	child, end := started(t, "sleep", "3600")
-	require.NoError(t, s.Move(group, identify(t, child.Process.Pid)))
-	nested, err := s.Make(identify(t, child.Process.Pid), &api.Limits{MemoryBytes: 64 << 30})
+	child, end := sleeper(t)
+	require.NoError(t, s.Move(group, child))
+	nested, err := s.Make(child, &api.Limits{MemoryBytes: 64 << 30})
 	require.NoError(t, err)
 	require.Equal(t, filepath.Dir(nested), group)
 	hog := exec.Command("bash", "-c", "read; x=x; while :; do x=$x$x; done")
@@ -180,9 +171,9 @@ func TestSystemdNested(t *testing.T) {
 	require.NoError(t, syscall.Kill(int(root.PID), syscall.SIGKILL))
 	leaf := filepath.Join(group, strings.TrimSuffix(filepath.Base(group), ".slice")+".scope")
 	require.Eventually(t, "the outer scope goes", func() bool { return value(s.mount, leaf, "cgroup.events") == "" })
-	again, endAgain := started(t, "sleep", "3600")
-	require.NoError(t, s.Move(group, identify(t, again.Process.Pid)))
-	require.Equal(t, s.proc.Cgroup(uint32(again.Process.Pid)), leaf)
+	again, endAgain := sleeper(t)
+	require.NoError(t, s.Move(group, again))
+	require.Equal(t, s.proc.Cgroup(again.PID), leaf)
 
 	endAgain()
 	end()

@@ -48,7 +48,8 @@ func (r *Recorder) run(ctx context.Context) {
 func (r *Recorder) wait(ctx context.Context, rest <-chan time.Time) (more, marked bool) {
 	var added <-chan struct{}
 	if rest == nil {
-		if _, _, added = r.Ring.Read(r.next, nil); r.Ring.End() != r.next || len(r.over)+len(r.sessions)+len(r.touched) > 0 {
+		_, _, added = r.Ring.Read(r.next, nil)
+		if r.Ring.End() != r.next || len(r.over)+len(r.sessions)+len(r.touched) > 0 {
 			return true, false // it was added before
 		}
 	}

@@ -121,7 +121,6 @@ func (h *Holdings) opened(_ registry.View, s *registry.Session) {
 	system.Offer(h.newSession, struct{}{})
 }
 
-// Remember implements [registry.Persistent].
 func (h *Holdings) Remember(_ registry.View, s *registry.Session) []registry.Part {
 	if its := h.sessions[s.ID()]; its != nil {
 		return []registry.Part{{Name: "output", Value: its.output}}
@@ -129,7 +128,6 @@ func (h *Holdings) Remember(_ registry.View, s *registry.Session) []registry.Par
 	return nil
 }
 
-// Restore implements [registry.Persistent].
 func (h *Holdings) Restore(_ registry.View, s *registry.Session, was registry.Parts) error {
 	return was.Decode("output", &h.of(s.ID()).output)
 }

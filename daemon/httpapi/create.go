@@ -85,7 +85,7 @@ func (h *acting) postSession(w http.ResponseWriter, r *http.Request, c access.Ca
 	return reply(w, http.StatusCreated, d)
 }
 
-// exclusively calls create until the name is free, at its turn in the queue for it. To replace a session, it ends that.
+// exclusively calls create until the name is free, at its turn. To replace a session, it ends that.
 func (h *acting) exclusively(ctx context.Context, c access.Caller, spec *tracer.SessionSpec, how string,
 	create func() (api.Session, error)) (d api.Session, err error) {
 	if how == "" {
@@ -297,8 +297,7 @@ func (h *acting) mayAdopt(p *lookup.Running, c access.Caller) access.Decision {
 // maxLeftOut bounds the processes that a reply names.
 const maxLeftOut = 16
 
-// leftOut names the children of members that were not adopted with them: an end would signal them, which their uid forbids
-// to the caller.
+// leftOut names the children of members that were not adopted with them: the caller may not signal them.
 func (h *acting) leftOut(c access.Caller, id tracer.SessionID) (warnings []string) {
 	if c.UID == 0 {
 		return nil

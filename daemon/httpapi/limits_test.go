@@ -3,7 +3,6 @@
 package httpapi_test
 
 import (
-	"bytes"
 	"net/http"
 	"strings"
 	"testing"
@@ -15,36 +14,14 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// TestMalformedRequests: requests that are not HTTP, or too large, get net/http's own
-// refusal, before a handler sees them.
-func TestMalformedRequests(t *testing.T) {
+// TestSizeOfHeaders: 7 KiB pass. 16 KiB get net/http's own refusal, before a handler sees them.
+func TestSizeOfHeaders(t *testing.T) {
 	w := daemontest.New(t)
-	for name, c := range map[string]struct {
-		request string
-		status  int
-	}{
-		"headers of 8 KiB": {"GET /v1/version HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("a", 16<<10) + "\r\n\r\n", http.StatusRequestHeaderFieldsTooLarge},
-		"many headers":     {"GET /v1/version HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("X: a\r\n", 4<<10) + "\r\n", http.StatusRequestHeaderFieldsTooLarge},
-		"a long path":      {"GET /" + strings.Repeat("a", 16<<10) + " HTTP/1.1\r\nHost: x\r\n\r\n", http.StatusRequestHeaderFieldsTooLarge},
-		"no HTTP":          {"hello\r\n\r\n", http.StatusBadRequest},
-		"no host":          {"GET /v1/version HTTP/1.1\r\n\r\n", http.StatusBadRequest},
-		"two lengths":      {"POST /v1/policy/resume HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", http.StatusBadRequest},
-		"no escape":        {"GET /v1/%zz HTTP/1.1\r\nHost: x\r\n\r\n", http.StatusBadRequest},
-		"control bytes":    {"GET /\x1b[2J HTTP/1.1\r\nHost: x\r\n\r\n", http.StatusBadRequest},
-	} {
-		t.Run(name, func(t *testing.T) {
-			a, conn := w.Raw("user", c.request)
-			conn.Close()
-			if a.Status != c.status || bytes.ContainsAny(a.Body, "\n\x1b") {
-				t.Errorf("%d %q, want %d", a.Status, a.Body, c.status)
-			}
-		})
-	}
-	t.Run("headers of 7 KiB", func(t *testing.T) {
-		a, conn := w.Raw("user", "GET /v1/version HTTP/1.1\r\nHost: x\r\nX: "+strings.Repeat("a", 7<<10)+"\r\n\r\n")
+	for kib, want := range map[int]int{7: http.StatusOK, 16: http.StatusRequestHeaderFieldsTooLarge} {
+		a, conn := w.Raw("user", "GET /v1/version HTTP/1.1\r\nHost: x\r\nX: "+strings.Repeat("a", kib<<10)+"\r\n\r\n")
 		conn.Close()
-		daemontest.Into[api.Version](a, http.StatusOK)
-	})
+		require.Equal(t, a.Status, want)
+	}
 }
 
 // TestSizeOfRequests: 64 KiB, and not a byte more.

@@ -103,7 +103,6 @@ func (h *host) getExplain(w http.ResponseWriter, _ *http.Request, c access.Calle
 	return reply(w, http.StatusOK, d)
 }
 
-// containerEffect describes what a rule did with a process in a container that it matches.
 func (h *host) containerEffect(p *policy.Policy, r *policy.Container,
 	id tracer.Identity, uid *int) (string, error) {
 	in, err := h.sessionWith(id)
@@ -115,7 +114,7 @@ func (h *host) containerEffect(p *policy.Policy, r *policy.Container,
 		return "opens no session: session off", nil
 	case ruled && in.Root == id:
 		return fmt.Sprintf("opened session %v", in.ID) +
-			h.termsOf(p, p.Opener(in.Rule, in.Name), uid), nil
+			h.termsOf(p, policy.ContainerRule, in.Name, uid), nil
 	case ruled:
 		return fmt.Sprintf("in session %v, which this rule opened for pid %d", in.ID, in.Root.PID), nil
 	case in.Joined && in.Rule == 0 && in.Root == id && r.Brief > 0:
@@ -144,13 +143,17 @@ func (h *host) agentEffect(p *policy.Policy, r *policy.Agent, id tracer.Identity
 		return fmt.Sprintf("no effect: already in session %v, and the rule is for processes outside any",
 			in.ID), nil
 	}
-	return does + h.termsOf(p, r, uid), nil
+	return does + h.termsOf(p, policy.AgentRule, r.Name, uid), nil
 }
 
-func (h *host) termsOf(p *policy.Policy, r *policy.Agent, uid *int) string {
-	text := termsText(p.Terms(r))
+func (h *host) termsOf(p *policy.Policy, list uint32, rule string, uid *int) string {
+	text := termsText(p.Terms(p.Opener(list, rule)))
 	if uid == nil || !h.Rules.Enforced(uint32(*uid)) {
-		text += "; mode observe: ends are only logged"
+		return text + "; mode observe: ends are only logged, and no limits of a cgroup hold"
+	}
+	held := h.Rules.HeldText(tracer.SessionInfo{Rule: list, Name: rule, UID: uint32(*uid)})
+	if held != "" {
+		text += ", " + held
 	}
 	return text
 }
@@ -165,31 +168,17 @@ func (h *host) sessionWith(id tracer.Identity) (tracer.SessionInfo, error) {
 
 func termsText(t policy.Terms) string {
 	text := fmt.Sprintf(", grace %v", t.Grace)
-	l := &t.Limits
-	for _, limit := range []struct {
-		name string
-		set  bool
-		v    any
-	}{
-		{"max_lifetime", t.MaxLifetime > 0, t.MaxLifetime},
-		{"max_processes", t.MaxProcesses > 0, t.MaxProcesses},
-		{"max_rss", t.MaxRSS > 0, policy.Size(t.MaxRSS)}, {"idle", t.Idle > 0, t.Idle},
-		{"memory", l.Memory > 0, l.Memory}, {"memory_high", l.MemoryHigh > 0, l.MemoryHigh},
-		{"cpus", l.CPUs > 0, l.CPUs},
-		{"max_tasks", l.MaxTasks > 0, l.MaxTasks}, {"io_weight", l.IOWeight > 0, l.IOWeight},
-	} {
-		if limit.set {
-			text += fmt.Sprintf(", %s %v", limit.name, limit.v)
+	say := func(when bool, format string, of ...any) {
+		if when {
+			text += fmt.Sprintf(format, of...)
 		}
 	}
-	if t.Report {
-		text += ", leftovers are only reported"
-	}
-	if t.Guarded {
-		text += ", signals session"
-	}
-	if t.Spared {
-		text += ", spare root"
-	}
+	say(t.MaxLifetime > 0, ", max_lifetime %v", t.MaxLifetime)
+	say(t.MaxProcesses > 0, ", max_processes %d", t.MaxProcesses)
+	say(t.MaxRSS > 0, ", max_rss %v", policy.Size(t.MaxRSS))
+	say(t.Idle > 0, ", idle %v", t.Idle)
+	say(t.Report, ", leftovers are only reported")
+	say(t.Guarded, ", signals session")
+	say(t.Spared, ", spare root")
 	return text
 }

@@ -14,7 +14,6 @@ import (
 	"strings"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/holdings"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
@@ -141,15 +140,18 @@ func (h *processes) whyHeld(w http.ResponseWriter, r *http.Request, c access.Cal
 		d.Items = append(d.Items, why)
 	}
 	switch {
-	case ctx.Err() != nil && d.Hidden == 0 &&
-		!slices.ContainsFunc(d.Items, func(w api.Why) bool { return w.Process.PID != 0 }):
+	case outOfTime(ctx, &d):
 		return api.NewError(api.CodeTimedOut,
 			"why "+what+": not found in the time that a search may take", "try again")
 	case len(d.Items) > 0:
 		return reply(w, http.StatusOK, d)
 	case d.Hidden > 0:
-		return api.NewError(api.CodeDenied, fmt.Sprintf("why %s: not permitted: %s", what,
-			display.Count(d.Hidden, "process of another user holds it", "processes of other users hold it")), "run with sudo")
+		who := fmt.Sprintf("%d processes of other users hold", d.Hidden)
+		if d.Hidden == 1 {
+			who = "1 process of another user holds"
+		}
+		return api.NewError(api.CodeDenied,
+			fmt.Sprintf("why %s: not permitted: %s it", what, who), "run with sudo")
 	}
 	message := none
 	if d.TimeWait > 0 {
@@ -159,6 +161,12 @@ func (h *processes) whyHeld(w http.ResponseWriter, r *http.Request, c access.Cal
 		message += " (" + strings.Join(d.Unknown, "; ") + ")"
 	}
 	return api.NewError(api.CodeNotFound, message, "")
+}
+
+// outOfTime reports whether a search ended before it had found a process: another one may.
+func outOfTime(ctx context.Context, d *api.Holders) bool {
+	return ctx.Err() != nil && d.Hidden == 0 && !slices.ContainsFunc(d.Items,
+		func(w api.Why) bool { return w.Process.PID != 0 })
 }
 
 // maxItems bounds the processes of one answer.

@@ -124,7 +124,6 @@ func (v View) publish(events ...tracer.Event) {
 	}
 }
 
-// wanted asks the features before a look, and returns the most that one of them wants.
 func (v View) wanted() (most Want) {
 	for _, h := range v.r.hooks {
 		if h.Walking != nil {
@@ -134,7 +133,6 @@ func (v View) wanted() (most Want) {
 	return most
 }
 
-// looked calls the hooks at the end of a look, and returns what is to run after it.
 func (v View) looked(l *Look) (after []func()) {
 	for _, h := range v.r.hooks {
 		if h.Sampled == nil {

@@ -133,7 +133,6 @@ func (s *Steward) openFor(p *policy.Policy, info tracer.SessionInfo, list uint32
 	return true
 }
 
-// setTerms gives a session the terms of its rule as they are now, and reports whether it could.
 func (s *Steward) setTerms(p *policy.Policy, info tracer.SessionInfo, list uint32, rule string) bool {
 	err := s.o.Kernel.SetTerms(info.ID, s.terms(p, list, rule, info.UID))
 	if err == nil {
@@ -256,7 +255,6 @@ func (s *Steward) countRuled(x *registry.Session) {
 	}
 }
 
-// tripped tells the operator that the breaker has opened for a user.
 func (s *Steward) tripped(uid uint32) {
 	s.o.Log.Error().Uint32(system.KeyUID, uid).Msg("circuit breaker open: too many automatic ends of the user's sessions, from now on they are only logged")
 }

@@ -44,8 +44,8 @@ const (
 	askTimes = 7 // after that the session is dissolved
 )
 
-// FindAsker finds the session of the member that certainly asked for a command, 0: not known, and whether its client was interrupted
-// while the command ran; ready is false if a later answer may be another one.
+// FindAsker finds the session of the member that certainly asked for a command, 0: not known, and whether its client was
+// interrupted meanwhile; ready is false if a later answer may be another one.
 type FindAsker func(tracer.SessionInfo, *lineage.Container) (asker tracer.SessionID,
 	interrupted, ready bool)
 

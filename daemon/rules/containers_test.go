@@ -20,6 +20,7 @@ import (
 )
 
 const containerRules = `mode: enforce
+defaults: {limits: {memory: 8GiB}}
 containers:
   - {name: briefs, match: {container: brief}, brief: 1m, client: end}
   - {name: execs, match: {runtime: docker, container: we*, image: 'node:*'}, grace: 3s}
@@ -95,7 +96,7 @@ func TestContainers(t *testing.T) {
 		t.Errorf("%+v", info)
 	}
 	x := w.explained(340)
-	if x.Rule != "containers.execs" || !strings.HasSuffix(x.Origin, "policy.yaml:5") || x.Effect != "opened session "+id.String()+", grace 3s" {
+	if x.Rule != "containers.execs" || !strings.HasSuffix(x.Origin, "policy.yaml:6") || x.Effect != "opened session "+id.String()+", grace 3s" {
 		t.Errorf("explained as %+v", x)
 	}
 	if x := w.explained(311); !strings.HasPrefix(x.Effect, "no effect: not put into the container") {

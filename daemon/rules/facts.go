@@ -97,7 +97,7 @@ func (s *Steward) Facts(pid uint32, depth int) *policy.Facts {
 	return f
 }
 
-// Share moves a server that several sessions use to a session of its own: by a rule, or, if that is "", on evidence.
+// Share moves a server of several sessions to one of its own: by a rule or, if that is "", on evidence.
 func (s *Steward) Share(from tracer.SessionInfo, id tracer.Identity, rule, why string) {
 	spec := tracer.SessionSpec{Root: id, UID: from.UID, Grace: from.Grace, KeptFrom: from.ID}
 	info, err := s.handOver(spec, []tracer.Identity{id}, func(v registry.View, x *registry.Session) {

@@ -3,6 +3,7 @@
 package rules_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -18,9 +19,11 @@ import (
 func TestSignals(t *testing.T) {
 	const rule = "agents:\n  - {name: lngtest, enabled: true, match: {comm: lngtest-agent}, signals: "
 	p := newWorld(t, daemontest.WithPolicy("mode: enforce\nsignals: session\n"+rule+"any}\n"))
+	s := p.Session("root", 100, api.NewSession{}) // of a kernel that cannot refuse
+	told := fmt.Sprint(p.Status().Degraded, s.Warnings, s.Signals)
+	require.Equal(t, told, fmt.Sprintf("[%s] [%[1]s] recorded", policy.Unrefused))
 	p.K.Feature.RefusesSignals = tracer.RefuserLSM
 	require.Equal(t, p.K.Settings().Guarding, tracer.Guarding{All: true, Refuse: true})
-	s := p.Session("root", 100, api.NewSession{})
 	p.Add(300, daemontest.Shell, 1000, "lngtest-sh")
 	id := p.becomes(300, daemontest.Shell, 1000, "lngtest-agent")
 	require.Equal(t, p.held(id).Guard, tracer.GuardOff)
@@ -83,18 +86,4 @@ func TestSpare(t *testing.T) {
 	info, err := p.K.Session(p.K.Proc(101).Session)
 	require.NoError(t, err)
 	require.Equal(t, info.Spare, tracer.SpareRefuse)
-}
-
-// TestUnrefused: if the kernel cannot refuse, the operator and the caller that opens a session get to know.
-func TestUnrefused(t *testing.T) {
-	p := newWorld(t, daemontest.WithPolicy("mode: enforce\nsignals: session\n"))
-	s := p.Session("root", 100, api.NewSession{})
-	if d := p.Status().Degraded; !slices.Contains(d, policy.Unrefused) || !slices.Contains(s.Warnings, policy.Unrefused) || s.Signals != api.SignalsRecorded {
-		t.Errorf("degraded %q, session %+v", d, s)
-	}
-	p.Reload("signals: session\n")
-	s = p.Session("root", 101, api.NewSession{})
-	if d := p.Status().Degraded; len(d) != 0 || len(s.Warnings) != 0 {
-		t.Errorf("degraded %q, warnings %q", d, s.Warnings)
-	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/registry/registrytest"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -67,6 +68,19 @@ func (h *host) open(pid uint32, spec tracer.SessionSpec) {
 	var refused error
 	if err := h.o.Registry.Update(func(tx registry.Tx) { _, refused = tx.Create(spec) }); err != nil || refused != nil {
 		h.t.Fatal(err, refused)
+	}
+}
+
+// TestHeld: a session has the limits of its rule, else of the defaults; with observe, and in containers, none.
+func TestHeld(t *testing.T) {
+	const text = "defaults: {limits: {io_weight: 50, leave: return}}\nagents: [{name: a, match: {comm: a}, limits: {cpus: 1}}]\n"
+	enforced, observed := newHost(t, "mode: enforce\n"+text).o.Rules, newHost(t, text).o.Rules
+	for rule, want := range map[uint32]string{
+		0: "I/O weight 50 true", policy.AgentRule: "at most 1 CPUs false", policy.ContainerRule: " false",
+	} {
+		s := tracer.SessionInfo{Rule: rule, Name: "a"}
+		require.Equal(t, fmt.Sprint(enforced.HeldText(s), " ", enforced.Returns(s)), want)
+		require.Equal(t, fmt.Sprint(observed.HeldText(s), " ", observed.Returns(s)), " false")
 	}
 }
 

@@ -62,7 +62,7 @@ func (s *Steward) SetClient(v registry.View, command tracer.SessionID, client tr
 	}
 }
 
-// Arm has the kernel know the clients with which commands end. Where it does not know one, only the daemon ends its command.
+// Arm has the kernel know the clients with which commands end. Else only the daemon ends them.
 func (s *Steward) Arm() {
 	s.arming.Lock() // the kernel gets what is true last
 	defer s.arming.Unlock()
@@ -88,7 +88,7 @@ func (s *Steward) WantJoins(on bool) { s.joins.set(s.o.Kernel, func(j *joins) { 
 // Release dissolves a session whose root was put into a container.
 func (s *Steward) Release(info tracer.SessionInfo, why string) { joined{s, info}.letGo(why) }
 
-// ContainerRule returns the rule for the container that a process is in, nil if none matches, and why no rule for containers can.
+// ContainerRule returns the rule for a process's container, nil if none matches, and why none can.
 func (s *Steward) ContainerRule(p *policy.Policy, pid uint32) (*policy.Container, error) {
 	if len(p.Containers) == 0 {
 		return nil, nil
@@ -200,13 +200,11 @@ func (s *Steward) describe(v registry.View, x *registry.Session, d *document.Ses
 	}
 }
 
-// Remember implements [registry.Persistent].
 func (s *Steward) Remember(_ registry.View, x *registry.Session) []registry.Part {
 	its := s.of(x.ID())
 	return []registry.Part{{Name: "would_end", Value: its.wouldEnd}, {Name: "kept", Value: its.kept}}
 }
 
-// Restore implements [registry.Persistent].
 func (s *Steward) Restore(_ registry.View, x *registry.Session, was registry.Parts) error {
 	its := s.of(x.ID())
 	return errors.Join(was.Decode("would_end", &its.wouldEnd), was.Decode("kept", &its.kept))

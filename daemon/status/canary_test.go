@@ -120,10 +120,4 @@ func TestByHand(t *testing.T) {
 	}
 }
 
-func TestNoProgram(t *testing.T) {
-	if _, err := StartCanary([]string{"/nonexistent/lngtest", CanaryArg}); !errors.Is(err, os.ErrNotExist) {
-		t.Error(err)
-	}
-}
-
 func itoa(n int) string { return strconv.Itoa(n) }

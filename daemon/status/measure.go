@@ -122,8 +122,8 @@ func available(proc procfs.FS) (memory, pids *uint64) {
 	return memory, pids
 }
 
-// use sums up the live sessions by rule of the policy that opens sessions: at most two rows for each rule, however
-// many sessions there are. An enabled rule without a session has one of zeros.
+// use sums up the live sessions by rule that opens sessions: two rows for a rule at most. An enabled rule without a
+// session has one of zeros.
 func (s *Status) use(v registry.View) map[system.RuleMetrics]system.UseMetrics {
 	p := s.o.Rules.Policy()
 	all := map[system.RuleMetrics]system.UseMetrics{{Name: system.NoRule}: {}}
@@ -154,6 +154,7 @@ func (s *Status) use(v registry.View) map[system.RuleMetrics]system.UseMetrics {
 		u.Orphans += n.Orphans
 		u.Zombies += x.Zombies()
 		u.RSS += n.RSS
+		u.Near = max(u.Near, s.o.Near(x.ID()))
 		all[rule] = u
 	}
 	return all

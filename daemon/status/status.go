@@ -17,6 +17,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
 	"github.com/lineage-ebpf/lineage/daemon/stream"
+	"github.com/lineage-ebpf/lineage/tracer"
 )
 
 type Options struct {
@@ -31,6 +32,7 @@ type Options struct {
 	Ephemeral bool
 	Started   time.Time
 	Start     *Start
+	Near      func(tracer.SessionID) float64 // [cgroup.Groups.Near]
 }
 
 // Status is the daemon's state. It may be used from any goroutine once the daemon

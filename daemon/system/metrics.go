@@ -59,6 +59,9 @@ var table = []metric{
 	{"rss_bytes", gauge, []string{"rule", "kept"},
 		"Memory of the live members, labelled likewise. Shared memory counts in each process.",
 		perRule(func(u UseMetrics) float64 { return float64(u.RSS) })},
+	{"memory_limit_ratio", gauge, []string{"rule", "kept"},
+		"The largest share of its memory limit that a session uses, 0 to 1, labelled likewise.",
+		perRule(func(u UseMetrics) float64 { return u.Near })},
 	{"memory_available_bytes", gauge, nil, "Memory that the host has left, for processes of any kind (MemAvailable).",
 		known(func(s *Metrics) *uint64 { return s.Host.MemoryAvailable })},
 	{"pids_available", gauge, nil, "PIDs that the host has left, for processes of any kind.",
@@ -235,7 +238,8 @@ const NoRule = "-"
 // UseMetrics is what the sessions of a rule have. Each process is counted once, in its innermost session.
 type UseMetrics struct {
 	Leftovers, Orphans, Zombies int
-	RSS                         uint64 // bytes
+	RSS                         uint64  // bytes
+	Near                        float64 // to a memory limit: 1 is at it
 }
 
 type EndMetrics struct{ Reason, Verdict string }

@@ -27,7 +27,7 @@ func full() *Metrics {
 	}
 	return &Metrics{
 		Build: [2]string{"1.2.3", "abc"}, Level: 4, Degraded: 2, Sessions: map[string]int{"active": 3}, Host: HostMetrics{40, new(uint64(1024)), new(uint64(12))},
-		Rules:  map[RuleMetrics]UseMetrics{{"claude", false}: {2, 3, 4, 5 << 20}, {NoRule, true}: {Leftovers: 1}},
+		Rules:  map[RuleMetrics]UseMetrics{{"claude", false}: {2, 3, 4, 5 << 20, 0.5}, {NoRule, true}: {Leftovers: 1}},
 		Events: map[string]uint64{"fork": 7}, Lost: map[string]uint64{"ring": 0, "reader": 5},
 		Resyncs:    map[string]uint64{"lost": 1},
 		Ends:       map[EndMetrics]uint64{{"root_exit", "clean"}: 9},
@@ -49,7 +49,7 @@ func TestScrape(t *testing.T) {
 		`lineage_sessions{state="active"} 3`, `lineage_processes 40`, `lineage_events_total{type="fork"} 7`,
 		`lineage_leftovers{kept="false",rule="claude"} 2`, `lineage_leftovers{kept="true",rule="-"} 1`,
 		`lineage_orphans{kept="false",rule="claude"} 3`, `lineage_zombies{kept="false",rule="claude"} 4`, `lineage_rss_bytes{kept="false",rule="claude"} 5.24288e+06`,
-		`lineage_memory_available_bytes 1024`, `lineage_pids_available 12`,
+		`lineage_memory_limit_ratio{kept="false",rule="claude"} 0.5`, `lineage_memory_available_bytes 1024`, `lineage_pids_available 12`,
 		`lineage_events_lost_total{where="reader"} 5`, `lineage_resyncs_total{cause="lost"} 1`,
 		`lineage_ends_total{reason="root_exit",verdict="clean"} 9`, `lineage_end_duration_seconds_bucket{le="1"} 2`,
 		`lineage_end_duration_seconds_count 3`, `lineage_refusals_total{verb="end"} 4`,

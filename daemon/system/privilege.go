@@ -96,7 +96,7 @@ func NeededCapabilities(release, dir string) []Capability {
 		keep = append(keep, loader(cap.GetProc()))
 	}
 	var st unix.Stat_t
-	if unix.Stat(dir, &st) != nil || st.Uid != 0 { // root may change its own without, for audit log and socket
+	if unix.Stat(dir, &st) != nil || st.Uid != 0 { // for audit log and socket
 		keep = append(keep, WriteAnywhere)
 	}
 	return keep

@@ -86,7 +86,7 @@ func (p *Policy) Whole() bool {
 	return slices.ContainsFunc(p.Containers, func(r Container) bool { return r.Whole() })
 }
 
-// EndsWithClient reports whether the commands of a rule for containers end with the client that asked for them.
+// EndsWithClient is about the commands of a rule for containers.
 func (p *Policy) EndsWithClient(rule string) bool {
 	return slices.ContainsFunc(p.Containers,
 		func(r Container) bool { return r.Name == rule && r.Client == "end" })

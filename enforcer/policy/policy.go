@@ -61,7 +61,7 @@ type Limits struct {
 	MaxTasks   int  `key:"max_tasks" max:"4194304" doc:"threads and processes; above it forks fail"`
 	IOWeight   int  `key:"io_weight" max:"10000" doc:"share of block I/O; others have 100"`
 
-	Leave string `key:"leave" one:"report|return" doc:"a member that leaves the cgroup: it is only reported, or moved back as well, three times"`
+	Leave string `key:"leave" one:"report|return" doc:"a member that leaves the cgroup is reported, or moved back, too, three times"`
 }
 
 // Brokers says how work that other daemons do is attributed.
@@ -169,7 +169,6 @@ func (p *Policy) Guards() (all, some bool) {
 // Unrefused is what to tell an operator whose policy refuses signals, on a kernel that cannot.
 const Unrefused = `signals that leave a session, or are sent to a spared process, are only recorded: this kernel takes no program that refuses them (lineage doctor); "lineage run --signals session" does, from Linux 6.12 on`
 
-// Refuses reports whether signals that leave a guarded session are to be refused.
 func (p *Policy) Refuses() bool {
 	all, some := p.Guards()
 	return p.Enforce() && (all || some)

@@ -155,7 +155,6 @@ func (p *Policy) SharedServer(f *Facts) *Shared {
 // Lasts reports whether the server outlives every session.
 func (r *Shared) Lasts() bool { return r.End == "never" }
 
-// SharedNamed returns the rule for shared servers of that name, nil if there is none.
 func (p *Policy) SharedNamed(name string) *Shared {
 	return first(p.Brokers.Shared, func(r *Shared) bool { return r.Name == name })
 }

@@ -45,7 +45,6 @@ func Ended(ctx context.Context, c api.Client, name string) (*api.Session, error)
 	return lastEnded(ctx, c, s, name)
 }
 
-// lastEnded is the last session with that name that ended; live has the name now.
 func lastEnded(ctx context.Context, c api.Client, live *api.Session, name string) (*api.Session, error) {
 	list, err := c.Sessions(ctx, "ended", name)
 	if err != nil {

@@ -51,9 +51,7 @@ func (h Host) build(p parts, o Options) *Service {
 	containers := lookup.NewContainerFinder(h.Proc, log)
 	ground := registry.Ground{Registry: reg, Kernel: k, Proc: h.Proc, Clock: h.Clock, Log: log}
 	groups := cgroup.NewGroups(cgroup.Options{Ground: ground, Choose: h.Cgroups, Returns: r.Returns})
-	ruled := rules.Options{
-		Ground: ground, Rules: r, Enforcer: e, Containers: containers, Audit: p.audit.Add, Limit: groups.Gather,
-	}
+	ruled := rules.Options{Ground: ground, Rules: r, Enforcer: e, Containers: containers, Audit: p.audit.Add, Limit: groups.Gather}
 	steward := rules.New(ruled)
 	s.Attribution = attribution.New(attribution.Options{
 		Options: ruled, Steward: steward, Sockets: h.Sockets, Files: files, Self: p.self,
@@ -66,9 +64,7 @@ func (h Host) build(p parts, o Options) *Service {
 		Ground: ground, Command: o.Canary, Every: r.Started().Daemon.SelfCheck.Std(), Self: p.self,
 	})
 	s.Ring = history.NewRing(h.Clock.Boottime()/1000, history.RingSize)
-	s.Recorder = history.NewRecorder(history.Options{
-		Ground: ground, Ring: s.Ring, Journal: p.journal, Boot: p.bootID, Redact: r.Redact,
-	})
+	s.Recorder = history.NewRecorder(history.Options{Ground: ground, Ring: s.Ring, Journal: p.journal, Boot: p.bootID, Redact: r.Redact})
 	archive := history.NewArchive(s.Recorder, s.Access)
 	find := lookup.New(lookup.Options{Ground: ground, Access: s.Access, Containers: containers})
 	lines := stream.Lines{
@@ -77,8 +73,7 @@ func (h Host) build(p parts, o Options) *Service {
 	started := time.Now().UTC()
 	s.status = status.New(status.Options{
 		Ground: ground, Access: s.Access, Rules: r, SelfCheck: s.selfCheck, Recorder: s.Recorder, Tally: lines.Tally,
-		Version: o.Version, Ephemeral: o.Ephemeral != 0, Started: started, Start: s.start, Audit: p.audit,
-		Near: groups.Near,
+		Version: o.Version, Ephemeral: o.Ephemeral != 0, Started: started, Start: s.start, Audit: p.audit, Near: groups.Near,
 	},
 		r.Degraded, func() []string { return steward.Unrefused(false) }, steward.Unread, s.selfCheck.Degraded,
 		status.Failing("audit records are being lost", p.audit.Err),
@@ -122,8 +117,7 @@ func (h Host) build(p parts, o Options) *Service {
 		func(ctx context.Context) { e.Run(ctx, reg.Judged) }, reg.Look, held.Run,
 		func(ctx context.Context) { reloadOn(ctx, h.Hup, steward, h.Manager) },
 		func(ctx context.Context) { guard(ctx, k, h.Proc, p.self.PID, steward.FindRunning, p.log) },
-		func(ctx context.Context) { steward.JudgeAgents(ctx, s.Attribution.Find) },
-		steward.KeepByRule, func(context.Context) { steward.Apply() },
+		func(ctx context.Context) { steward.JudgeAgents(ctx, s.Attribution.Find) }, steward.KeepByRule, func(context.Context) { steward.Apply() },
 		s.Attribution.Run, feed.Run, claims.Run, groups.Run,
 	}
 	steward.CarryOut(r.Policy())

@@ -85,7 +85,7 @@ func number(mount, group, file, key string) uint64 {
 	return 0
 }
 
-// inside has the PIDs of all processes in a group, those of nested groups included.
+// inside has the PIDs in a group and in those below it.
 func inside(mount, group string) map[int]bool {
 	pids := make(map[int]bool)
 	for dir := range walk(mount, group) {

@@ -207,7 +207,7 @@ func unset(l *api.Limits, clear func(*api.Limits), why error) {
 	}
 }
 
-// handOut has a controller handed out to the children of a cgroup, by all up to the mount.
+// handOut has a controller handed out to the children of a cgroup.
 func (b *bare) handOut(parent string, pid uint32, controller string) error {
 	if err := onHost(b.mount, controller); err != nil {
 		return err

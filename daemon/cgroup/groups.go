@@ -166,11 +166,11 @@ func (g *Groups) Drop(path string) {
 	system.Offer(g.wake, struct{}{})
 }
 
-// rounds bounds how often it is looked whether all members are in their group.
+// rounds bounds how often Gather looks.
 const rounds = 64
 
-// Gather makes the cgroups of a session whose members run already, and moves them there until a look at the kernel
-// finds none that is elsewhere. Members of nested sessions with limits stay where they are.
+// Gather makes the cgroups of a session whose members run already, and moves them there until a look finds none
+// that is elsewhere. Members of nested sessions with limits stay where they are.
 func (g *Groups) Gather(id tracer.SessionID, root tracer.Identity, l *api.Limits) error {
 	path, err := registry.Ask(g.o.Registry, func(registry.View) string { return g.pathOf(id) })
 	switch {

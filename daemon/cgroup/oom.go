@@ -18,7 +18,7 @@ type ooms struct {
 // late is how long after such an event, in ns, a process is killed for it.
 const late = 1e9
 
-// ranOut is that number: a group's own events, without those of the groups in it.
+// ranOut is that number, without events of the groups in it.
 func ranOut(mount, group string) uint64 { return number(mount, group, "memory.events.local", "oom") }
 
 func (g *Groups) killedFor(o *ooms, killed uint64) bool {

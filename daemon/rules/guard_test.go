@@ -21,7 +21,7 @@ func TestSignals(t *testing.T) {
 	p := newWorld(t, daemontest.WithPolicy("mode: enforce\nsignals: session\n"+rule+"any}\n"))
 	s := p.Session("root", 100, api.NewSession{}) // of a kernel that cannot refuse
 	told := fmt.Sprint(p.Status().Degraded, s.Warnings, s.Signals)
-	require.Equal(t, told, fmt.Sprintf("[%s] [%[1]s] recorded", policy.Unrefused))
+	require.Equal(t, told, fmt.Sprintf("[%s] [%[1]s]recorded", policy.Unrefused))
 	p.K.Feature.RefusesSignals = tracer.RefuserLSM
 	require.Equal(t, p.K.Settings().Guarding, tracer.Guarding{All: true, Refuse: true})
 	p.Add(300, daemontest.Shell, 1000, "lngtest-sh")

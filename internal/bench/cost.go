@@ -66,7 +66,8 @@ func beside(ctx context.Context, r *report, command, by, dir string, argv []stri
 	case "execsnoop":
 		output := filepath.Join(dir, command)
 		defer os.Remove(output)
-		snoop := exec.CommandContext(ctx, "sh", "-c", `exec bpftrace -B line -o "$0" "$(command -v execsnoop.bt)"`, output)
+		snoop := exec.CommandContext(ctx, "sh", "-c",
+			`exec bpftrace -B line -o "$0" "$(command -v execsnoop.bt)"`, output)
 		if err := snoop.Start(); err != nil {
 			return err
 		}

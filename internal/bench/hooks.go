@@ -35,7 +35,8 @@ var events = []struct {
 }
 
 // pulses has do measure processes: outsiders, and as many members.
-func pulses(ctx context.Context, k *kernel, each int, do func(teams map[string][]*worker) error) (failed error) {
+func pulses(ctx context.Context, k *kernel, each int,
+	do func(teams map[string][]*worker) error) (failed error) {
 	teams := map[string][]*worker{}
 	for range each {
 		for _, who := range []string{"outsider", "member"} {

@@ -73,7 +73,8 @@ func kill(ctx context.Context, r *report, k *kernel) error {
 			name := fmt.Sprintf("Kill/members=%d/by=", n)
 			var id tracer.SessionID
 			made := func(w *worker) (err error) { id, err = k.session(w); return err }
-			end, err := ended(ctx, r, name+"end", n, -1, made, func() error { return k.End(id, tracer.CauseEnd, 0) })
+			end, err := ended(ctx, r, name+"end", n, -1, made,
+				func() error { return k.End(id, tracer.CauseEnd, 0) })
 			if err == nil {
 				err = k.release(id)
 			}

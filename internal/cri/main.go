@@ -70,7 +70,8 @@ func sandbox(namespace, name, cgroup, shared string) *cri.PodSandboxConfig {
 }
 
 func pod(ctx context.Context, runtime cri.RuntimeServiceClient, args []string) error {
-	r, err := runtime.RunPodSandbox(ctx, &cri.RunPodSandboxRequest{Config: sandbox(args[0], args[1], args[2], args[3])})
+	r, err := runtime.RunPodSandbox(ctx,
+		&cri.RunPodSandboxRequest{Config: sandbox(args[0], args[1], args[2], args[3])})
 	if err != nil {
 		return err
 	}
@@ -95,7 +96,8 @@ func container(ctx context.Context, runtime cri.RuntimeServiceClient, args []str
 	if err != nil {
 		return err
 	}
-	if _, err = runtime.StartContainer(ctx, &cri.StartContainerRequest{ContainerId: made.ContainerId}); err != nil {
+	if _, err = runtime.StartContainer(ctx,
+		&cri.StartContainerRequest{ContainerId: made.ContainerId}); err != nil {
 		return err
 	}
 	fmt.Println(made.ContainerId)

@@ -11,7 +11,8 @@ func (x *run) fork(creator, pid uint8) {
 	t := s.w.born
 	s.w.born++
 	by := &s.tasks[creator]
-	s.tasks[t] = task{stage: listed, pid: pid, creator: creator, agent: by.agent, plain: by.plain, defiant: by.defiant}
+	s.tasks[t] = task{stage: listed, pid: pid, creator: creator, agent: by.agent,
+		plain: by.plain, defiant: by.defiant}
 	s.may[t], s.must[t] = s.may[creator], s.must[creator]
 	if creator == 0 {
 		s.tasks[t].stage = running
@@ -52,7 +53,8 @@ func (x *run) birthInsert() {
 		return
 	}
 	pid := x.s.tasks[c.child].pid
-	placed, again := x.place(entry{pid: pid, start: c.child, session: c.session, creator: c.task, since: c.child + 1})
+	placed, again := x.place(entry{pid: pid, start: c.child, session: c.session,
+		creator: c.task, since: c.child + 1})
 	switch {
 	case again:
 	case placed:

@@ -99,7 +99,8 @@ func init() {
 	type x = *run
 	tell([]stepRow{
 		{strikeSender, rChild, "reads its own entry, as it sends SIGKILL", x.strikeSender},
-		{strikeReceiver, rChild | rFrom | rMoved | rTook, "looks whether the receiver is spared", x.strikeReceiver},
+		{strikeReceiver, rChild | rFrom | rMoved | rTook,
+			"looks whether the receiver is spared", x.strikeReceiver},
 	})
 }
 

@@ -98,7 +98,8 @@ func (h *Host) Create(root int, t Terms) (bad string) {
 // free is the lowest PID that is free.
 func (h *Host) free() uint8 {
 	for pid := uint8(1); pid <= uint8(h.m.PIDs); pid++ {
-		if !slices.ContainsFunc(h.s.tasks[1:h.s.w.born], func(t task) bool { return t.hashed() && t.pid == pid }) {
+		if !slices.ContainsFunc(h.s.tasks[1:h.s.w.born],
+			func(t task) bool { return t.hashed() && t.pid == pid }) {
 			return pid
 		}
 	}

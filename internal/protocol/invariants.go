@@ -83,7 +83,8 @@ func (m *Config) always(s *State) string {
 				continue
 			}
 			if p.stage < zombie { // section 7
-				return fmt.Sprintf("the verdict of session %d is clean only with proof: task %d is %v", id, t, p.stage)
+				return fmt.Sprintf("the verdict of session %d is clean only with proof: task %d is %v",
+					id, t, p.stage)
 			}
 		}
 		if p.stage != running || p.killed || s.must[t] == 0 {
@@ -189,7 +190,8 @@ func (m *Config) agentsOnce(s *State, k *side) string {
 			continue
 		}
 		if r := &s.tasks[p.root]; !r.became && r.stage != gone && k.sessions[p.parent].flags&sessionAgent != 0 {
-			return fmt.Sprintf("a child has its creator's name until it execs: session %d over task %d", id, p.root)
+			return fmt.Sprintf("a child has its creator's name until it execs: session %d over task %d",
+				id, p.root)
 		}
 		for other := range k.sessions {
 			if q := &k.sessions[other]; other != id && q.present && q.root == p.root && q.flags&sessionAgent != 0 && q.state == active &&

@@ -89,7 +89,8 @@ func (x *run) isRoot(e *entry) bool {
 // execCondemned is the look at the states in on_exec(), and kill_current().
 func (x *run) execCondemned() {
 	k := x.side()
-	if i := x.s.entered(k, x.c.task); i != none && k.entries[i].flags&flagProtected == 0 && x.s.condemned(k, k.entries[i].session) {
+	if i := x.s.entered(k, x.c.task); i != none && k.entries[i].flags&flagProtected == 0 &&
+		x.s.condemned(k, k.entries[i].session) {
 		x.kill(x.c.task)
 	} else if i != none && k.entries[i].flags&flagProtected == 0 && x.s.paused(k, k.entries[i].session) {
 		x.stop(x.c.task, idle)
@@ -132,7 +133,8 @@ func (x *run) openRecord() {
 	c.session = id
 	k.sessions[id] = session{present: true, parent: parent, root: c.child, owner: c.owner,
 		state: active, flags: c.flags, created: s.w.born}
-	s.truths[id] = truth{root: c.child, owner: c.owner, outlasts: c.flags&sessionOutlasts != 0, kept: c.flags&sessionKept != 0}
+	s.truths[id] = truth{root: c.child, owner: c.owner, outlasts: c.flags&sessionOutlasts != 0,
+		kept: c.flags&sessionKept != 0}
 	s.mayJoin(c.child, id, c.flags&(sessionAgent|sessionKept) != 0)
 	switch {
 	case parent != 0:

@@ -86,7 +86,8 @@ func (s *State) idle() bool {
 func (s *State) unsure() bool {
 	for i := range s.cpus {
 		c := &s.cpus[i]
-		if slices.ContainsFunc([]label{c.at, c.ret, c.after}, func(at label) bool { return at >= openRecord && at <= keepMoved }) {
+		if slices.ContainsFunc([]label{c.at, c.ret, c.after},
+			func(at label) bool { return at >= openRecord && at <= keepMoved }) {
 			return true
 		}
 	}

@@ -49,7 +49,8 @@ type match struct {
 // Explain searches, depth first, for a run of the machine with the visible steps in an order that each CPU's order
 // allows. visited more than most: it has given up. A task has its process's number.
 func (l *Slice) Explain(most int) (legal bool, visited int) {
-	m := &Config{Level: l.Level, Tasks: l.Processes, PIDs: l.Processes, Sessions: 1, Entries: l.Processes, Members: 1}
+	m := &Config{Level: l.Level, Tasks: l.Processes, PIDs: l.Processes,
+		Sessions: 1, Entries: l.Processes, Members: 1}
 	var cpus [][]Seen
 	for _, e := range l.Steps {
 		for e.CPU >= len(cpus) {

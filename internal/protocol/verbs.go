@@ -173,7 +173,8 @@ func (x *run) followVisit() {
 		return
 	}
 	by := s.entered(k, k.entries[i].creator)
-	if by != none && k.entries[i].creator > 0 && k.entries[by].session == c.session && !s.condemned(k, c.session) {
+	if by != none && k.entries[i].creator > 0 && k.entries[by].session == c.session &&
+		!s.condemned(k, c.session) {
 		x.move(i, t, c.from, c.session, followVisit)
 	}
 }
@@ -339,7 +340,8 @@ func (x *run) reconcileVisit() {
 	if c.session, c.child = x.sessionAt(k.entries[up].session, t), t; c.session == 0 {
 		return
 	}
-	placed, again := x.place(entry{pid: s.tasks[t].pid, start: t, session: c.session, creator: k.entries[up].start, since: t + 1})
+	placed, again := x.place(entry{pid: s.tasks[t].pid, start: t, session: c.session,
+		creator: k.entries[up].start, since: t + 1})
 	if again {
 		c.walk = t
 	} else if placed {

@@ -40,7 +40,8 @@ func writeImage(w io.Writer, version, epoch, binary string) error {
 				"org.opencontainers.image.licenses": ownLicense,
 			},
 		},
-		"rootfs":  object{"type": "layers", "diff_ids": []string{fmt.Sprintf("sha256:%x", sha256.Sum256(layer.Bytes()))}},
+		"rootfs": object{"type": "layers",
+			"diff_ids": []string{fmt.Sprintf("sha256:%x", sha256.Sum256(layer.Bytes()))}},
 		"history": []object{{"created": created, "created_by": "lineage " + version}},
 	})
 	if err != nil {
@@ -48,7 +49,8 @@ func writeImage(w io.Writer, version, epoch, binary string) error {
 	}
 	named := fmt.Sprintf("%x.json", sha256.Sum256(config))
 	tag := "lineage:" + strings.ReplaceAll(version, "+", "-") // a tag has no +
-	manifest, err := json.Marshal([]object{{"Config": named, "RepoTags": []string{tag}, "Layers": []string{"layer.tar"}}})
+	manifest, err := json.Marshal([]object{{"Config": named, "RepoTags": []string{tag},
+		"Layers": []string{"layer.tar"}}})
 	if err == nil {
 		err = writeTar(w, at, file{"layer.tar", 0o644, layer.Bytes()}, file{named, 0o644, config},
 			file{"manifest.json", 0o644, manifest})

@@ -42,8 +42,10 @@ var fingerprints = []fingerprint{
 	{dual, "ALTERNATIVELY, this product may be distributed under the terms of the GNU", nil},
 	{"MIT", "Permission is hereby granted, free of charge, to any person obtaining a copy", nil},
 	{"BSD-3-Clause", "Neither the name", []string{dual}},
-	{"BSD-3-Clause", "may not be used to endorse or promote products derived from this software", []string{dual}},
-	{"BSD-2-Clause", "Redistributions in binary form must reproduce the above copyright notice", []string{"BSD-3-Clause", dual}},
+	{"BSD-3-Clause", "may not be used to endorse or promote products derived from this software",
+		[]string{dual}},
+	{"BSD-2-Clause", "Redistributions in binary form must reproduce the above copyright notice",
+		[]string{"BSD-3-Clause", dual}},
 	{"blessing", "has been dedicated to the public domain by the authors", nil},
 }
 
@@ -188,7 +190,8 @@ func writeNotices(w io.Writer, binaries []string) error {
 	fmt.Fprintln(w, "lineage contains the following modules, each under the licence below its name.")
 	for _, m := range all {
 		for _, l := range m.licenses {
-			fmt.Fprintf(w, "\n%s\n%s %s: %s\n\n%s\n", strings.Repeat("-", 80), m.Path, m.Version, l.file, strings.TrimSpace(l.text))
+			fmt.Fprintf(w, "\n%s\n%s %s: %s\n\n%s\n", strings.Repeat("-", 80), m.Path,
+				m.Version, l.file, strings.TrimSpace(l.text))
 		}
 	}
 	return nil

@@ -72,7 +72,8 @@ func (c *Containerd) Import(names ...string) {
 	config, err := json.Marshal(map[string]any{
 		"os": "linux", "architecture": runtime.GOARCH,
 		"config": map[string]any{"Entrypoint": []string{"/bin/sleep", "300"}},
-		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{fmt.Sprintf("sha256:%x", sha256.Sum256(layer))}},
+		"rootfs": map[string]any{"type": "layers",
+			"diff_ids": []string{fmt.Sprintf("sha256:%x", sha256.Sum256(layer))}},
 	})
 	require.NoError(c.i.T, err)
 	manifest := `[{"Config":"config.json","RepoTags":["` + c.Image + `"],"Layers":["layer.tar"]}]`

@@ -275,7 +275,8 @@ func (p *Process) Wait() *Process {
 func (p *Process) Code() int { return p.ProcessState.ExitCode() }
 
 func (p *Process) String() string {
-	return fmt.Sprintf("%v: exit %d\nstdout: %s\nstderr: %s", p.Args[1:], p.Code(), p.Out.String(), p.Err.String())
+	return fmt.Sprintf("%v: exit %d\nstdout: %s\nstderr: %s", p.Args[1:],
+		p.Code(), p.Out.String(), p.Err.String())
 }
 
 // Lineage runs a command to its end.

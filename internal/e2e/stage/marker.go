@@ -180,7 +180,8 @@ func (m *Marker) Kill() {
 				continue
 			}
 			if m.heldBy(filepath.Join("/proc", strconv.Itoa(pid))) {
-				if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+				if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil &&
+					!errors.Is(err, unix.ESRCH) {
 					m.T.Errorf("kill %d: %v", pid, err)
 				}
 			}

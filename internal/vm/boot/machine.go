@@ -62,7 +62,8 @@ func (m *Machine) Run(ctx context.Context, initramfs []byte) (*Result, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	initrd, console, output := filepath.Join(dir, "initrd"), filepath.Join(dir, "console"), filepath.Join(dir, "output")
+	initrd, console := filepath.Join(dir, "initrd"), filepath.Join(dir, "console")
+	output := filepath.Join(dir, "output")
 	if err := os.WriteFile(initrd, initramfs, 0o600); err != nil {
 		return nil, err
 	}

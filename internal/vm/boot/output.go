@@ -49,7 +49,8 @@ func parseOutput(out []byte) ([]Job, error) {
 			job.Left = append(job.Left, rest)
 		case verb == "end" && job != nil:
 			var ms int64
-			if _, err := fmt.Sscanf(rest, "%d %d", &job.Code, &ms); err != nil || !strings.HasSuffix(rest, " "+job.Name) {
+			if _, err := fmt.Sscanf(rest, "%d %d", &job.Code, &ms); err != nil ||
+				!strings.HasSuffix(rest, " "+job.Name) {
 				return jobs, fmt.Errorf("%w: bad line %q", ErrUnfinished, line)
 			}
 			job.Took = time.Duration(ms) * time.Millisecond

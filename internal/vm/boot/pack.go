@@ -22,12 +22,14 @@ func Pack(dirs ...string) ([]byte, error) {
 	}
 	defer os.RemoveAll(first)
 	console := filepath.Join(first, "dev/console") // init's first output
-	if err := cmp.Or(os.Mkdir(filepath.Dir(console), 0o755), unix.Mknod(console, unix.S_IFCHR|0o600, int(unix.Mkdev(5, 1)))); err != nil {
+	if err := cmp.Or(os.Mkdir(filepath.Dir(console), 0o755),
+		unix.Mknod(console, unix.S_IFCHR|0o600, int(unix.Mkdev(5, 1)))); err != nil {
 		return nil, err
 	}
 	var all bytes.Buffer
 	for _, dir := range append([]string{first}, dirs...) {
-		pack := exec.Command("sh", "-c", "find . -mindepth 1 ! -type s -print0 | cpio -0 -o -H newc -R 0:0 --quiet")
+		pack := exec.Command("sh", "-c",
+			"find . -mindepth 1 ! -type s -print0 | cpio -0 -o -H newc -R 0:0 --quiet")
 		pack.Dir, pack.Stdout, pack.Stderr = dir, &all, os.Stderr
 		if err := pack.Run(); err != nil {
 			return nil, fmt.Errorf("pack %s: %w", dir, err)

@@ -46,7 +46,8 @@ func run() error {
 	if plan.PIDMax > 0 {
 		// By default threads may use at most an eighth of the memory.
 		for _, limit := range []string{"pid_max", "threads-max"} {
-			if err := os.WriteFile("/proc/sys/kernel/"+limit, []byte(strconv.Itoa(plan.PIDMax)), 0); err != nil {
+			if err := os.WriteFile("/proc/sys/kernel/"+limit,
+				[]byte(strconv.Itoa(plan.PIDMax)), 0); err != nil {
 				return err
 			}
 		}

@@ -68,12 +68,15 @@ func oneOf(tests []string) string { return "^(" + strings.Join(tests, "|") + ")$
 
 var (
 	verifier = suite{dir: "tracer", part: "verifier", only: "^TestVerifierBudget$", timeout: 10 * time.Minute}
-	basics   = suite{dir: "tracer", part: "basics", only: oneOf(basicTests), except: "/^baseline$", timeout: 20 * time.Minute}
-	tracer   = suite{dir: "tracer", except: verifier.only + "|" + basics.only + "|/^baseline$", timeout: time.Hour}
+	basics   = suite{dir: "tracer", part: "basics", only: oneOf(basicTests),
+		except: "/^baseline$", timeout: 20 * time.Minute}
+	tracer = suite{dir: "tracer", except: verifier.only + "|" + basics.only + "|/^baseline$",
+		timeout: time.Hour}
 	enforcer = suite{dir: "enforcer", timeout: 10 * time.Minute}
 	// The daemon's other tests use a kernel made of Go.
-	daemon    = suite{dir: "daemon", only: "^TestReal", timeout: 30 * time.Minute}
-	cgroups   = suite{dir: "daemon/cgroup", part: "cgroups", only: "^TestReal", timeout: 10 * time.Minute, needs: []string{"head"}}
+	daemon  = suite{dir: "daemon", only: "^TestReal", timeout: 30 * time.Minute}
+	cgroups = suite{dir: "daemon/cgroup", part: "cgroups", only: "^TestReal",
+		timeout: 10 * time.Minute, needs: []string{"head"}}
 	holdings  = suite{dir: "daemon/holdings", only: "^TestReal", timeout: 20 * time.Minute}
 	selfcheck = suite{dir: "daemon/status", part: "selfcheck", only: "Real$", timeout: 20 * time.Minute}
 	// What an end means while the daemon is dead; an agent that its own tool calls kill; and limits of the kernel.
@@ -137,15 +140,24 @@ var cells = []cell{
 	{name: "6.18-arm64", series: "6.18-arm64", arch: "arm64", suites: []suite{verifier, basics}, cpus: 2,
 		why: "the other architecture"},
 
-	{name: "6.19", series: "6.19", suites: short, why: "newest point release"},
-	{name: "7.1", series: "7.1", suites: short, why: "the first with CLONE_AUTOREAP and CLONE_PIDFD_AUTOKILL; newest point release"},
-	{name: "5.10 oldest", series: "5.10-oldest", suites: short, why: "oldest point release that Debian serves"},
-	{name: "6.1 oldest", series: "6.1-oldest", suites: short, why: "oldest point release"},
-	{name: "6.12 oldest", series: "6.12-oldest", suites: short, why: "oldest point release"},
-	{name: "6.16 oldest", series: "6.16-oldest", suites: short, why: "oldest point release"},
-	{name: "6.18 oldest", series: "6.18-oldest", suites: short, why: "oldest point release"},
-	{name: "6.19 oldest", series: "6.19-oldest", suites: short, why: "oldest point release"},
-	{name: "7.1 oldest", series: "7.1-oldest", suites: short, why: "oldest point release"},
+	{name: "6.19", series: "6.19", suites: short,
+		why: "newest point release"},
+	{name: "7.1", series: "7.1", suites: short,
+		why: "the first with CLONE_AUTOREAP and CLONE_PIDFD_AUTOKILL; newest point release"},
+	{name: "5.10 oldest", series: "5.10-oldest", suites: short,
+		why: "oldest point release that Debian serves"},
+	{name: "6.1 oldest", series: "6.1-oldest", suites: short,
+		why: "oldest point release"},
+	{name: "6.12 oldest", series: "6.12-oldest", suites: short,
+		why: "oldest point release"},
+	{name: "6.16 oldest", series: "6.16-oldest", suites: short,
+		why: "oldest point release"},
+	{name: "6.18 oldest", series: "6.18-oldest", suites: short,
+		why: "oldest point release"},
+	{name: "6.19 oldest", series: "6.19-oldest", suites: short,
+		why: "oldest point release"},
+	{name: "7.1 oldest", series: "7.1-oldest", suites: short,
+		why: "oldest point release"},
 	{name: "6.12 bpf_jit_harden=2", series: "6.12", append: hardened, suites: short,
 		why: "Bottlerocket hardens the compiler of programs, for root too"},
 	{name: "6.18 bpf_jit_harden=2", series: "6.18", append: hardened, suites: short,
@@ -178,14 +190,16 @@ var cells = []cell{
 var (
 	// Also with the root killed, and with the daemon killed.
 	cgroupRows = escapes.named("cgroup rows").tests("TestEscapes").with("LNGTEST_ROWS=1,5,25,26,28,29,36")
-	races      = escapes.named("races").tests("TestEscapes").with("LNGTEST_ROWS=11,14,20,21,22,38", "LNGTEST_ROUNDS=3")
-	storms     = tracer.named("storms").tests("TestCountsDoNotDrift").with("LNGTEST_ROUNDS=60")
-	mixed      = tracer.named("mixed").tests("TestEverythingAtOnce", "TestTakeOverInStorm",
+	races      = escapes.named("races").tests("TestEscapes").with("LNGTEST_ROWS=11,14,20,21,22,38",
+		"LNGTEST_ROUNDS=3")
+	storms = tracer.named("storms").tests("TestCountsDoNotDrift").with("LNGTEST_ROUNDS=60")
+	mixed  = tracer.named("mixed").tests("TestEverythingAtOnce", "TestTakeOverInStorm",
 		"TestAdoptWhileForking").with("LNGTEST_ROUNDS=10")
 	refusers = tracer.named("refusers").tests("TestRefuser", "TestForkOfTheCondemned", "TestSelfProtect.*",
 		"TestGuard.*", "TestCrossing.*", "TestPdeathsig", "TestReparent", "TestDeathToldTwice")
 	// Each call of a helper fails in turn; in tracer one of each place does.
 	faults = suite{dir: "tracer", part: "faults", only: "^TestFaults$", except: "/^baseline$",
 		timeout: 2 * time.Hour, env: []string{"LNGTEST_FAULTS=all"}}
-	many = tracer.named("many members").tests("TestManyMembers").with("LNGTEST_MEMBERS=20000", "LNGTEST_SLOW=30")
+	many = tracer.named("many members").tests("TestManyMembers").with("LNGTEST_MEMBERS=20000",
+		"LNGTEST_SLOW=30")
 )

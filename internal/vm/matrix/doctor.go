@@ -25,7 +25,8 @@ func doctorJobs() []guest.Job {
 	lineage := guest.Root + "/bin/lineage"
 	return []guest.Job{
 		{Name: doctorText, Dir: "/tmp", Timeout: 5 * time.Minute, Args: []string{lineage, "doctor"}},
-		{Name: doctorJSON, Dir: "/tmp", Timeout: 5 * time.Minute, Args: []string{lineage, "doctor", "-o", "json"}},
+		{Name: doctorJSON, Dir: "/tmp", Timeout: 5 * time.Minute,
+			Args: []string{lineage, "doctor", "-o", "json"}},
 	}
 }
 
@@ -59,7 +60,8 @@ func (c *cell) judgeDoctor(r *result, jobs map[string]boot.Job, update bool, pro
 			problem("%s: exit code %d, want %d", name, got, want)
 		}
 	}
-	printed := strings.TrimSpace(strings.ReplaceAll(string(jobs[doctorText].Output), r.Release, "RELEASE")) + "\n"
+	printed := strings.TrimSpace(strings.ReplaceAll(string(jobs[doctorText].Output),
+		r.Release, "RELEASE")) + "\n"
 	golden := filepath.Join("internal/vm/matrix/testdata", fileName(c.name+" "+doctorText)+".golden")
 	if update {
 		if err := os.WriteFile(golden, []byte(printed), 0o644); err != nil {

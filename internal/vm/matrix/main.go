@@ -62,7 +62,8 @@ func run() error {
 	var chosen []*cell
 	for i := range cells {
 		c := &cells[i]
-		if c.arch == *arch && match.MatchString(c.name) && (*kernels == "" || slices.Contains(strings.Fields(*kernels), c.series)) {
+		if c.arch == *arch && match.MatchString(c.name) && (*kernels == "" ||
+			slices.Contains(strings.Fields(*kernels), c.series)) {
 			chosen = append(chosen, c)
 		}
 	}
@@ -122,7 +123,8 @@ func report(r *result, took, cpu time.Duration) {
 	fmt.Printf("%s: Linux %s, level %d, %v, %v of a CPU\n", r.Cell, r.Release, r.Level,
 		took.Round(time.Second), cpu.Round(time.Second))
 	for _, s := range r.Suites {
-		fmt.Printf("  %-22s %3d passed %3d failed %3d skipped, %d s\n", s.Name, s.Passed, s.Failed, len(s.Skips), s.Seconds)
+		fmt.Printf("  %-22s %3d passed %3d failed %3d skipped, %d s\n", s.Name,
+			s.Passed, s.Failed, len(s.Skips), s.Seconds)
 	}
 	for _, p := range r.problems() {
 		fmt.Printf("  FAILED %s\n", strings.ReplaceAll(p, "\n", "\n    "))

@@ -60,7 +60,8 @@ func (r *result) notRun() (names []string) {
 }
 
 func (r *result) ran(s suite) bool {
-	return slices.ContainsFunc(r.Suites, func(n suiteResult) bool { return n.Name == s.name() && n.Passed > 0 })
+	return slices.ContainsFunc(r.Suites,
+		func(n suiteResult) bool { return n.Name == s.name() && n.Passed > 0 })
 }
 
 func (r *result) tests() (passed, skipped int) {

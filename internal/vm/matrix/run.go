@@ -47,7 +47,8 @@ func (c *cell) run(ctx context.Context, o options) (r *result, cpu time.Duration
 	image.Checkout()
 	m := boot.Machine{
 		QEMU: qemu, Arch: c.arch, KVM: o.kvm, Kernel: filepath.Join(dir, "vmlinuz"),
-		CPUs: max(c.cpus, 1), MemoryMB: cmp.Or(c.memory, 1536), Append: cmp.Or(c.append, boot.LSM), Timeout: time.Minute,
+		CPUs: max(c.cpus, 1), MemoryMB: cmp.Or(c.memory, 1536),
+		Append: cmp.Or(c.append, boot.LSM), Timeout: time.Minute,
 	}
 	plan := guest.Plan{Cgroup: c.cgroup, Proc: c.proc, PIDMax: c.pidMax, Jobs: doctorJobs()}
 	for _, s := range suites {
@@ -97,7 +98,9 @@ const byMake = "LNGTEST=1"
 
 // judge compares what the machine did with what it must do.
 func (c *cell) judge(r *result, booted *boot.Result, suites []suite, o options) {
-	problem := func(format string, args ...any) { r.Problems = append(r.Problems, fmt.Sprintf(format, args...)) }
+	problem := func(format string, args ...any) {
+		r.Problems = append(r.Problems, fmt.Sprintf(format, args...))
+	}
 	for _, line := range boot.Complaints(booted.Console) {
 		problem("the kernel complains: %s", line)
 	}
@@ -113,7 +116,9 @@ func (c *cell) judge(r *result, booted *boot.Result, suites []suite, o options) 
 
 func (c *cell) judgeSuite(r *result, s suite, jobs map[string]boot.Job) suiteResult {
 	sum := suiteResult{Name: s.name(), Date: time.Now().UTC().Format(time.DateOnly)}
-	problem := func(format string, args ...any) { sum.Problems = append(sum.Problems, fmt.Sprintf(format, args...)) }
+	problem := func(format string, args ...any) {
+		sum.Problems = append(sum.Problems, fmt.Sprintf(format, args...))
+	}
 	j, ran := jobs[s.name()]
 	if !ran {
 		problem("not run")

@@ -154,7 +154,9 @@ var shells = map[string]func(Call) map[string]any{
 	"exec_command": func(c Call) map[string]any { // codex
 		return map[string]any{"cmd": c.Command, "yield_time_ms": 20000}
 	},
-	"shell_command": func(c Call) map[string]any { return map[string]any{"command": c.Command, "timeout_ms": 60000} },
+	"shell_command": func(c Call) map[string]any {
+		return map[string]any{"command": c.Command, "timeout_ms": 60000}
+	},
 }
 
 // described is a tool that wants a description, and has this argument for a command in the background.

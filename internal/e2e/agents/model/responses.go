@@ -76,7 +76,8 @@ func (r *responses) write(w http.ResponseWriter, t Turn) {
 		call := map[string]any{"type": "function_call", "id": "fc_" + id,
 			"call_id": id, "name": c.Tool, "arguments": encoded(c.Args)}
 		for _, space := range r.Tools {
-			if slices.ContainsFunc(space.Tools, func(t struct{ Name string }) bool { return t.Name == c.Tool }) {
+			if slices.ContainsFunc(space.Tools,
+				func(t struct{ Name string }) bool { return t.Name == c.Tool }) {
 				call["namespace"] = space.Name
 			}
 		}

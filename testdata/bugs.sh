@@ -1,8 +1,6 @@
 #!/bin/bash
-# bugs.sh [TEST]: reproduces the bugs of bugs.tsv, or that of TEST: the commit before the fix, with
-# the tests of the fix, where the test must fail; or the model of the protocol without what the fix
-# brought, which must break a promise. Without TEST it writes docs/results/bugs.md.
-# Needs the whole history, root, and `make programs`.
+# bugs.sh [TEST]: reproduces the bugs of bugs.tsv, or TEST's: on the commit before the fix its tests must fail, or
+# the model must break without it. Without TEST it writes docs/results/bugs.md. Needs all history, root, `make programs`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 mkdir -p bin/bugs
@@ -54,7 +52,8 @@ rows() {
 	local claim what fix package test found
 	while IFS=$'\t' read -r claim what fix package test found; do
 		# shellcheck disable=SC2016
-		printf '| %s | %s | %s | %s | %s | `%s` | %s |\n' "$claim" "$what" "$(introduced "$fix")" "$fix" "$found" "$test" "$(reproduce "$fix" "$package" "$test" </dev/null)"
+		printf '| %s | %s | %s | %s | %s | `%s` | %s |\n' "$claim" "$what" "$(introduced "$fix")" "$fix" "$found" "$test" \
+			"$(reproduce "$fix" "$package" "$test" </dev/null)"
 	done <testdata/bugs.tsv
 }
 
@@ -74,7 +73,8 @@ fi
 		'*On the commit before*: how the test of the fix ends there. Where that does not compile, the fix changed what its test calls; where it does not load, this kernel refuses a program of then; where it passes, the bug was one of chance.' \
 		'*The model breaks*: without what the fix brought.' \
 		'*By*: the commit that wrote most of the lines that the fix took away.'
-	printf '| claim | what was wrong | by | mended by | found by | test | on the commit before |\n| --- | --- | --- | --- | --- | --- | --- |\n'
+	printf '| claim | what was wrong | by | mended by | found by | test | on the commit before |\n'
+	printf '| --- | --- | --- | --- | --- | --- | --- |\n'
 	rows
 } >bin/bugs.md
 mv bin/bugs.md docs/results/bugs.md

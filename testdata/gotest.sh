@@ -14,10 +14,13 @@ if [ "${1:-}" = --counts ]; then
 fi
 
 mkdir -p bin
+tmp=${TMPDIR:-/tmp}/l$(stat -c %i .) # for leftovers.sh
+install -dm 1777 "$tmp"
+trap 'rmdir "$tmp" 2>/dev/null || true' EXIT
 # The log of a passing test is kept in the file; a skip and a failure are shown,
 # with the first 10 and the last 40 lines that the failed test logged.
 # Tests that send signals get them whoever called, nohup or a shell's background.
-env --default-signal -C "${MODULE:-.}" go test -count=1 -v "$@" 2>&1 | tee -a "$log" | awk '
+env --default-signal -C "${MODULE:-.}" TMPDIR="$tmp" go test -count=1 -v "$@" 2>&1 | tee -a "$log" | awk '
 	/^=== (RUN|CONT|NAME)/ { test = $3; next }
 	/^ *--- FAIL/ {
 		print

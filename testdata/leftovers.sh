@@ -1,36 +1,35 @@
 #!/bin/bash
-# leftovers.sh: fails if the tests left a process, a pin, a mount, a cgroup or a socket.
-# A file that is older than the log of the tests was left by an earlier run that was interrupted.
-# PID 1 may take 5 s to reap an orphan, and longer on a busy machine, so looks are repeated for 30 s.
+# leftovers.sh: fails if tests of this checkout left a process, a file, a mount or a cgroup. bpffs.sh marks their
+# mounts, gotest.sh has their files in a folder. What counts stays for 30 s: PID 1 may reap late.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-
-processes() {
-	local dir comm exe
-	for dir in /proc/[0-9]*; do
-		{ read -r comm <"$dir/comm"; } 2>/dev/null || continue
-		exe=$(readlink "$dir/exe" 2>/dev/null || true)
-		case "$comm:$exe" in
-		lngtest-* | *:"$PWD"/bin/*) echo "process ${dir#/proc/} $comm $exe" ;;
-		esac
-	done
-}
-
+top=$(pwd -P)
+tmp=${TMPDIR:-/tmp}/l$(stat -c %i .)
 began=$(stat -c %W bin/test.log 2>/dev/null || echo 0)
 
-files() {
-	local f born
-	for f in /sys/fs/bpf/lineage-* "${TMPDIR:-/tmp}"/lngtest-* /sys/fs/cgroup/lngtest-* /sys/fs/cgroup/*/lngtest-*; do
-		born=$(stat -c %W "$f" 2>/dev/null) || continue # 0: the file system does not keep it
-		[ "$born" -gt 0 ] && [ "$born" -lt "$began" ] || echo "file $f"
+look() {
+	local d born
+	{
+		find /proc/[0-9]*/exe -maxdepth 0 -lname "$top/bin/*"
+		grep -lsF "$top /sys/fs/bpf bpf " /proc/[0-9]*/mounts
+	} 2>/dev/null | cut -d / -f 3 | sort -u | while read -r d; do
+		{ echo "process $d $(<"/proc/$d/comm") $(readlink "/proc/$d/exe")"; } 2>/dev/null || true
 	done
-	awk '$2 ~ /lngtest-/ { print "mount " $2 }' /proc/mounts
+	for d in "$tmp"/lngtest-* /sys/fs/cgroup/lngtest-* /sys/fs/cgroup/*/lngtest-*; do
+		born=$(stat -c %Y "$d" 2>/dev/null) || continue
+		[ "$born" -ge "$began" ] || continue
+		[[ $d = "$tmp"/* ]] ||
+			[ -z "$(find "$d" -name cgroup.procs -exec cat {} + 2>/dev/null)" ] || continue
+		echo "file $d"
+	done
+	awk -v tmp="$tmp/" 'index($2, tmp) == 1 { print "mount " $2 }' /proc/mounts
 }
 
-for ((i = 0; i < 300; i++)); do
-	left=$(processes; files)
-	[ -n "$left" ] || exit 0
-	sleep 0.1
+left=$(look)
+while [ -n "$left" ] && [ $SECONDS -lt "${WAIT:-30}" ]; do
+	sleep 0.3
+	left=$(grep -xF "$left" <<<"$(look)" || true)
 done
+[ -n "$left" ] || exit 0
 printf 'left behind:\n%s\n' "$left" >&2
 exit 1

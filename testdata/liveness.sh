@@ -1,6 +1,6 @@
 #!/bin/bash
 # liveness.sh: checks docs/model/liveness.pml with Spin, each row with what it must come to. A row that
-# must fail shows that the property can: a model in which nothing fails proves nothing.
+# must fail shows that the property can.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 model=$PWD/docs/model/liveness.pml

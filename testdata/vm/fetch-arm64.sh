@@ -1,8 +1,6 @@
 #!/bin/bash
-# fetch-arm64.sh DIR SERIES: what it takes to boot an arm64 guest on another
-# machine, from Debian, into DIR: qemu-system-aarch64, Debian's newest cloud
-# kernel of the series as DIR/SERIES-arm64/vmlinuz, and a static busybox in the
-# place of the host's programs. Nothing is installed. What is there already is
+# fetch-arm64.sh DIR SERIES: for arm64 guests: qemu-system-aarch64, Debian's newest cloud kernel of
+# the series as DIR/SERIES-arm64/vmlinuz, and a static busybox. Nothing is installed, and what is there
 # not fetched again. DIR has the QEMU that fetch-qemu.sh found.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)

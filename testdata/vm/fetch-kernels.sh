@@ -2,9 +2,7 @@
 # fetch-kernels.sh DIR SERIES…: Debian's newest kernel of each series, as
 # DIR/RELEASE/vmlinuz, with its types as DIR/RELEASE/btf and a link DIR/SERIES to it:
 # the cloud flavour of 6.18, the oldest that Debian serves of 6.18-oldest, the
-# real-time one of 6.18-rt. Nothing is installed: apt works on a state of its own
-# in DIR/.apt, with the mirrors of this system. A series that is there already is
-# not fetched again, unless UPDATE=1.
+# real-time one of 6.18-rt. Nothing is installed. UPDATE=1 fetches again what is there.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 

@@ -87,7 +87,9 @@ func (g *Groups) place(v registry.View, id tracer.SessionID, p tracer.Identity, 
 	delete(g.outside, p)
 	if out = g.left(v, id, cgroup) != nil; out {
 		g.outside[p] = stray{id, cgroup, g.o.Clock.Boottime()}
-		system.Offer(g.wake, struct{}{})
+		if g.returns[p] <= maxReturns {
+			system.Offer(g.wake, struct{}{})
+		}
 	}
 	for id := range v.Chain(id) {
 		v.Changed(id)
@@ -151,20 +153,19 @@ func (g *Groups) moveBack() {
 	g.o.Registry.Do(func(t registry.Tx) {
 		for p, at := range g.outside {
 			x := g.left(t.View, at.session, at.cgroup)
-			if x == nil || g.o.Returns == nil || !g.o.Returns(t.Session(x.id).Info()) {
+			if x == nil || g.returns[p] > maxReturns ||
+				g.o.Returns == nil || !g.o.Returns(t.Session(x.id).Info()) {
 				continue
 			}
 			if e, err := g.o.Kernel.Lookup(p.PID); err != nil || e.Identity != p || e.Session != at.session {
 				continue
 			}
-			g.returns[p]++
-			switch n := g.returns[p]; {
-			case n <= maxReturns:
+			if g.returns[p]++; g.returns[p] <= maxReturns {
 				back[x] = append(back[x], p)
-			case n == maxReturns+1:
-				g.o.Log.Warn().Str(system.KeySession, x.id.String()).Uint32(system.KeyPID, p.PID).
-					Msg("a member leaves its session's cgroup each time, and stays outside")
+				continue
 			}
+			g.o.Log.Warn().Str(system.KeySession, x.id.String()).Uint32(system.KeyPID, p.PID).
+				Msg("a member leaves its session's cgroup each time, and stays outside")
 		}
 	})
 	for x, all := range back {

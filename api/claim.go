@@ -27,6 +27,15 @@ type Call struct {
 	Began   *time.Time `json:"began,omitempty"` // when its beginning was reported
 	Ended   *time.Time `json:"ended,omitempty"` // when its end was reported; absent: it is open, or its end was never reported
 	Claimed bool       `json:"claimed"`         // always true: a member said so
+	Used    *Used      `json:"used,omitempty"`  // in a mark, a receipt and a list of calls: what those of its processes used that have exited and that no other call may have started; absent: there are none
+}
+
+// Used is what processes used in their lives. What events were lost of is missing.
+type Used struct {
+	Processes    int     `json:"processes"`         // how many
+	CPUSeconds   float64 `json:"cpu_seconds"`       // user and system time, except for the last milliseconds of each process
+	PeakRSSBytes uint64  `json:"peak_rss_bytes"`    // of the largest process
+	Largest      string  `json:"largest,omitempty"` // its name (comm)
 }
 
 // The phases of a call.

@@ -119,6 +119,7 @@ type Report struct {
 	ConfirmedEmpty bool         `json:"confirmed_empty"`       // the kernel counts no live member, and a scan of its tasks found none
 	Limits         *Limits      `json:"limits,omitempty"`      // that its cgroup held the session to
 	Account        *Account     `json:"account,omitempty"`     // what its members used, by their cgroup
+	Calls          []Call       `json:"calls,omitempty"`       // the tool calls, at most 16, whose exited members used most CPU time, most first
 	Truncated      bool         `json:"truncated,omitempty"`   // Processes names only some
 	Counted        *Counted     `json:"counted,omitempty"`     // what the verdict is based on; absent: the kernel no longer had the session
 	AuditHead      string       `json:"audit_head,omitempty"`  // number and hash of the newest record of the audit log on the disk, before this one's

@@ -33,7 +33,7 @@ type CallLeft struct {
 	Agent       string        `json:"agent,omitempty"`        // the name (comm) of the agent's process
 	Processes   int           `json:"processes"`              // that are alive
 	CPUs        float64       `json:"cpus"`                   // that they used between the daemon's last two samples, at most 8 s apart; 1.5 is one and a half
-	CPUSeconds  float64       `json:"cpu_seconds"`            // user and system time, as of the last sample
+	CPUSeconds  float64       `json:"cpu_seconds"`            // user and system time, as of the last sample; and of those that have exited
 	RSSBytes    uint64        `json:"rss_bytes"`              // resident memory, as of the last sample; shared memory counts in each process
 	Ports       []int         `json:"ports,omitempty"`        // that they listen on
 	Commands    []CallCommand `json:"commands"`               // what runs, the most frequent first

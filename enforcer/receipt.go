@@ -107,7 +107,8 @@ func containerSize(c *api.Container) int {
 func ReportSize(r *api.Report) int {
 	const process = int(unsafe.Sizeof(api.Process{}))
 	n := len(r.Processes)*outcomeSize + len(r.Zombies)*(int(unsafe.Sizeof(api.Zombie{}))+process) +
-		len(r.OutputHeldBy)*process + memory.ArgvSize(r.HoldsUnknown)
+		len(r.OutputHeldBy)*process + memory.ArgvSize(r.HoldsUnknown) +
+		len(r.Calls)*(int(unsafe.Sizeof(api.Call{}))+512) // and their texts, at most
 	if d := r.Root; d != nil {
 		n += process + senderSize(d.Killer)
 		if d.After != nil {

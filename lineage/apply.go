@@ -115,6 +115,9 @@ func (g *Graph) exit(e *Event) {
 	n.exit, n.exited, n.inferred = true, e.Time, false
 	g.enroll(n)
 	n.status, n.flags, n.cpuTime, n.used.maxRSS, n.signal = e.Status, e.Flags, e.CPUTime, e.MaxRSS, e.Signal
+	if c := n.claim; c != nil && len(c.Calls) == 1 && !e.StatusKnown { // a call that is restored knows it
+		c.Calls[0].Add(Used{1, e.CPUTime, e.MaxRSS, n.Comm})
+	}
 	if n.state != Exited {
 		g.setState(n, Zombie)
 	}

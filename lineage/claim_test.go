@@ -33,6 +33,41 @@ func TestClaim(t *testing.T) {
 	require.Equal(t, n, 5040)
 }
 
+// A call knows what its processes used when they had exited: each once, also after a restart, and none that
+// another call may have started. What one daemon has not written, another copy of the call may know.
+func TestUsed(t *testing.T) {
+	one := &Call{ID: "one"}
+	child, both := fork(30, 20, 300), fork(31, 20, 310)
+	child.Claim, both.Claim = &Claim{Calls: []*Call{one}}, &Claim{Calls: []*Call{one, {ID: "two"}}}
+	big := exit(40, 500)
+	big.CPUTime, big.MaxRSS = 7, 9
+	g := graph(root(20, 10, 1, 200), child, both, fork(40, 30, 400), fork(41, 30, 410), fork(42, 30, 420), execs(40, 450, "cc1"),
+		exit(30, 460), exit(31, 470), big, big, exit(41, 510), reaped(42, 520))
+	want := Used{Processes: 3, CPUTime: 17, MaxRSS: 9, Comm: CommOf("cc1")}
+	equal(t, "used", one.Used(), want)
+	doc, err := json.Marshal(one)
+	require.NoError(t, err)
+	back, again := new(Call), New(Options{})
+	require.NoError(t, json.Unmarshal(doc, back))
+	for _, pid := range []uint32{20, 30, 40, 41} {
+		n, _ := g.Node(id(pid))
+		if n.Claim != nil {
+			n.Claim = &Claim{Calls: []*Call{back}}
+		}
+		again.Restore(&n)
+	}
+	equal(t, "restored", back.Used(), want)
+	late := fork(43, 30, 600)
+	again.Apply(&late)
+	late = exit(43, 610)
+	again.Apply(&late)
+	one.Learn(back)
+	back.Learn(&Call{})
+	want.Processes, want.CPUTime = 4, 22
+	equal(t, "learned", one.Used(), want)
+	equal(t, "kept", back.Used(), want)
+}
+
 // A claim outlives the daemon with its process, and the end of a call with the claim.
 func TestClaimIsRestored(t *testing.T) {
 	call := &Call{ID: "toolu_1", Tool: "Bash", Agent: id(20), Began: 250}

@@ -63,6 +63,7 @@ func (g *Graph) Restore(n *Node) {
 		g.Apply(&Event{
 			Type: Exit, Time: n.Exited, ID: n.ID, Session: n.Session,
 			Status: n.Status, Flags: n.Flags, CPUTime: n.CPUTime, MaxRSS: n.MaxRSS, Signal: n.Signal,
+			After: After{StatusKnown: true},
 		})
 		if n.State == Exited {
 			g.Apply(&Event{Type: Reaped, Time: n.Exited, ID: n.ID})

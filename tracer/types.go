@@ -226,6 +226,7 @@ type Event struct {
 	// Claim is what members claim about Process. The kernel knows nothing of it.
 	Claim *lineage.Claim
 	Call  *lineage.Call // Mark
+	Used  *lineage.Used // Mark: of an ended call, then; nil: nothing is known
 	// After is what user space knows: with it, and with the fields of other types, an event that
 	// readers get has its process as it is after the event. Filename and Argv are in its Image.
 	lineage.After

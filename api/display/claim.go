@@ -26,6 +26,16 @@ func Calls(calls []api.Call) string {
 // Call is the tool and the id of a call.
 func Call(c *api.Call) string { return strings.TrimSpace(Text(c.Tool) + " " + Text(c.ID)) }
 
+// Used says what a call's processes have used that have exited, after a colon; "": nothing is known.
+func Used(c *api.Call) string {
+	u := c.Used
+	if u == nil {
+		return ""
+	}
+	return fmt.Sprintf(": %s, CPU %s, largest %s %s", Count(u.Processes, "process"), CPU(u.CPUSeconds),
+		Text(u.Largest), Size(u.PeakRSSBytes))
+}
+
 // Trace says where in a trace a process is; "" if that is not known.
 func Trace(t *api.Trace) string {
 	if t == nil {

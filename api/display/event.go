@@ -54,7 +54,7 @@ func About(ev *api.Event, name func(api.Ref) string) string {
 	case ev.Crossing != nil && ev.Crossing.To != nil && p != nil:
 		return strings.TrimSuffix(Crossing(ev.Crossing)+"; "+Calls(p.Calls), "; ")
 	case ev.Call != nil && ev.Call.Ended != nil:
-		return "end of " + Calls([]api.Call{*ev.Call})
+		return "end of " + Calls([]api.Call{*ev.Call}) + Used(ev.Call)
 	case ev.Moved != nil && p != nil:
 		return Moved(ev.Moved, p)
 	case ev.Call != nil:

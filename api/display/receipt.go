@@ -74,6 +74,9 @@ func Receipted(r *api.Report, n Names) (words Receipt) {
 	}
 	used := Account(r.Limits, r.Account)
 	note(used != "", used)
+	for _, call := range Some(r.Calls, mostCalls, func(c *api.Call) string { return Call(c) + Used(c) }) {
+		note(true, "tool call "+call)
+	}
 	note(r.Truncated, fmt.Sprintf("… %d more processes ended; the daemon kept no details of them", Unnamed(r)))
 	note(len(r.WouldEnd) > 0, "the policy would have ended it: "+Text(strings.Join(r.WouldEnd, ", ")))
 	words.Notes = append(words.Notes, AfterEnd(r, &n)...)

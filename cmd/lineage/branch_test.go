@@ -38,7 +38,7 @@ func leftCalls(f *apitest.Client) *api.Orphans {
 		r := ref(pid)
 		return api.Call{ID: id, Tool: tool, Agent: &r, Began: &began, Ended: ended, Claimed: true}
 	}
-	return &api.Orphans{Calls: []api.CallLeft{
+	all := &api.Orphans{Calls: []api.CallLeft{
 		{Session: id, SessionName: "build", Agent: "claude", Calls: []api.Call{call("toolu_1", "Bash", agent, &ended)},
 			Processes: 41, CPUs: 7.04, RSSBytes: 40 << 20,
 			Commands: []api.CallCommand{{Processes: 39, Comm: "yes", Argv: []string{"yes"}}}, MoreRun: 2},
@@ -55,6 +55,9 @@ func leftCalls(f *apitest.Client) *api.Orphans {
 		{Session: id, Calls: []api.Call{call("twice", "Bash", agent, nil)}},
 		{Session: id, Calls: []api.Call{call("twice", "Bash", agent+1, nil)}},
 	}, MoreCalls: 3}
+	all.Calls[0].CPUSeconds = 75.5
+	all.Calls[0].Calls[0].Used = &api.Used{Processes: 9, CPUSeconds: 5.5, PeakRSSBytes: 3 << 30, Largest: "cc1"}
+	return all
 }
 
 // The end of a call asks, and says what may be of it.

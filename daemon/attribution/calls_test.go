@@ -98,6 +98,74 @@ func TestCallsLeft(t *testing.T) {
 	}
 }
 
+// What processes of a call used stays with the call after their exits: in the reply to the mark of its end, in that
+// event, in the list while another one lives, and in the receipt; after restarts of the daemon, too. What one of
+// several calls has started counts for none.
+func TestCallAccounts(t *testing.T) {
+	w, s := office(t, daemontest.WithBoot("b1"))
+	uses := func(pid uint32, cpu time.Duration) {
+		w.K.Edit(pid, func(p *kerneltest.Proc) { p.CPUTime, p.RSS = uint64(cpu), uint64(pid)<<20 })
+		w.K.Exit(pid, 0)
+	}
+	w.mark("103", "begin", "one", 101)
+	w.forks(101, 120, 120, 121, 101, 122)
+	uses(122, time.Second)
+	uses(121, 2*time.Second)
+	w.mark("103", "begin", "two", 101)
+	w.forks(101, 130)
+	uses(130, 9*time.Second)
+	want := api.Used{Processes: 2, CPUSeconds: 3, PeakRSSBytes: 122 << 20, Largest: "lngtest-122"}
+	if got := w.mark("103", "end", "one", 101).Calls[0].Used; got == nil || *got != want {
+		t.Errorf("in the mark: %+v", got)
+	}
+	w.forks(101, 140)
+	uses(140, time.Second)
+	for range 2 {
+		w.K.AllRead()
+		w.Restart()
+		if d := w.left("user").Calls; len(d) != 1 || d[0].CPUSeconds != 3 || d[0].Calls[0].Used == nil || *d[0].Calls[0].Used != want {
+			t.Errorf("in the list: %+v", d)
+		}
+	}
+	uses(120, 5*time.Second)
+	want.Processes, want.CPUSeconds = 3, 8
+	w.K.Exit(100, 0)
+	r := w.Receipt(s.ID)
+	if len(r.Calls) != 2 || *r.Calls[0].Used != want || r.Calls[1].ID != "two" || r.Calls[1].Used.Processes != 1 {
+		t.Errorf("in the receipt: %+v", r.Calls)
+	}
+	w.Restart()
+	events := w.Events("user", "?session=office&since=10000h&type=mark")
+	ev := events.Next()
+	for ev != nil && (ev.Call == nil || ev.Call.Ended == nil) {
+		ev = events.Next()
+	}
+	if ev == nil || ev.Call.Used == nil || ev.Call.Used.Processes != 2 || ev.Call.Used.Largest != "lngtest-122" {
+		t.Errorf("in the event: %+v", ev)
+	}
+}
+
+// A receipt has the calls that used most, however many there were.
+func TestReceiptOfManyCalls(t *testing.T) {
+	w, s := office(t)
+	for n := range uint32(60) {
+		w.mark("103", "begin", fmt.Sprint(n), 101)
+		w.forks(101, 1000+n)
+		w.K.Edit(1000+n, func(p *kerneltest.Proc) { p.CPUTime = uint64(n%20) * 1e9 })
+		w.K.Exit(1000+n, 0)
+		w.mark("103", "end", "", 101)
+		w.K.Advance(1e8)
+	}
+	w.K.Exit(100, 0)
+	got := ""
+	for _, c := range w.Receipt(s.ID).Calls {
+		got += fmt.Sprint(" ", c.Used.CPUSeconds)
+	}
+	if got != " 19 19 19 18 18 18 17 17 17 16 16 16 15 15 15 14" {
+		t.Error(got)
+	}
+}
+
 // An id that the agent uses again is the same call: from the first beginning on.
 func TestCallUsedAgain(t *testing.T) {
 	w, _ := office(t)

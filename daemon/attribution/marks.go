@@ -3,6 +3,7 @@
 package attribution
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -27,6 +28,7 @@ const (
 	maxID, maxTool = 128, 64 // bytes
 	maxOpen        = 16      // calls; the oldest ends when there is one more
 	maxAgents      = 64      // processes that marks named
+	maxMost        = 16      // calls in a receipt
 	perSecond      = 20      // marks
 	burst          = 100
 )
@@ -66,6 +68,7 @@ type book struct {
 	agents []tracer.Identity // named by marks, the oldest first
 	open   []*lineage.Call   // the oldest first
 	past   []*lineage.Call   // ended a moment ago
+	most   []*lineage.Call   // that used most CPU time, and the newest
 	last   uint64            // boottime of the last mark
 }
 
@@ -83,10 +86,21 @@ func (m *Marks) Hooks() *registry.Hooks {
 	return &registry.Hooks{
 		Forked: m.forked,
 		Execed: m.execed,
-		Exited: m.exited,
+		Exited: func(v registry.View, s *registry.Session, ev *tracer.Event) {
+			if claim, _ := v.Graph().Claim(ev.Process); claim != nil && len(claim.Calls) == 1 {
+				m.book(s.ID()).uses(claim.Calls[0])
+			}
+			m.exited(v, s, ev)
+		},
 		Closed: func(_ registry.View, s *registry.Session) { delete(m.books, s.ID()) },
 		Forgotten: func(_ registry.View, s *registry.Session) {
 			delete(m.books, s.ID()) // it was dissolved
+		},
+		Concluding: func(v registry.View, s *registry.Session, r *api.Report) bool {
+			if b := m.books[s.ID()]; b != nil {
+				r.Calls = documents(v, heaviest(b.most))
+			}
+			return false
 		},
 		Describe:   m.describe,
 		Persistent: m,
@@ -158,6 +172,24 @@ func (m *Marks) exited(_ registry.View, s *registry.Session, ev *tracer.Event) {
 	}
 	b.end(ev.Time, func(c *lineage.Call) bool { return c.Agent == ev.Process })
 	b.agents = slices.DeleteFunc(b.agents, func(id tracer.Identity) bool { return id == ev.Process })
+}
+
+// uses notes that a process of a call exits; the graph counts it after that.
+func (b *book) uses(c *lineage.Call) {
+	if i := slices.IndexFunc(b.most, c.Same); i >= 0 {
+		c.Learn(b.most[i]) // what an earlier daemon knew
+		b.most[i] = c
+		return
+	}
+	b.most = append(heaviest(b.most), c)
+}
+
+// heaviest sorts calls, and returns those that used most CPU time.
+func heaviest(all []*lineage.Call) []*lineage.Call {
+	slices.SortStableFunc(all, func(x, y *lineage.Call) int {
+		return cmp.Compare(y.Used().CPUTime, x.Used().CPUTime)
+	})
+	return all[:min(len(all), maxMost)]
 }
 
 func (b *book) end(at uint64, which func(*lineage.Call) bool) (ended []*lineage.Call) {
@@ -323,16 +355,24 @@ func (m *Marks) exempt(t registry.Tx, hook access.Caller, agent tracer.Identity)
 func (m *Marks) publish(t registry.Tx, id tracer.SessionID, at uint64, calls []*lineage.Call) {
 	var events []tracer.Event
 	for _, c := range calls {
-		events = append(events, tracer.Event{Type: tracer.EventMark, Time: at, Session: id,
-			Process: c.Agent, Since: c.Began, Call: c})
+		ev := tracer.Event{Type: tracer.EventMark, Time: at, Session: id,
+			Process: c.Agent, Since: c.Began, Call: c}
+		if u := c.Used(); u.Processes > 0 {
+			ev.Used = &u
+		}
+		events = append(events, ev)
 	}
 	t.Apply(events)
 }
 
 func reply(t registry.Tx, id tracer.SessionID, calls []*lineage.Call) *api.Mark {
-	d := &api.Mark{Head: api.NewHead("mark"), Session: id.String(), Calls: []api.Call{}}
+	return &api.Mark{Head: api.NewHead("mark"), Session: id.String(), Calls: documents(t.View, calls)}
+}
+
+func documents(v registry.View, calls []*lineage.Call) []api.Call {
+	all := make([]api.Call, 0, len(calls))
 	for _, c := range calls {
-		d.Calls = append(d.Calls, document.Call(t.Encoder().Clock, c))
+		all = append(all, document.Call(v.Encoder().Clock, c))
 	}
-	return d
+	return all
 }

@@ -17,22 +17,25 @@ func (m *Marks) Remember(_ registry.View, s *registry.Session) []registry.Part {
 		return nil
 	}
 	return []registry.Part{{Name: "mark_agents", Value: slices.Clone(b.agents)},
-		{Name: "mark_open", Value: slices.Clone(b.open)}}
+		{Name: "mark_open", Value: slices.Clone(b.open)},
+		{Name: "mark_most", Value: slices.Clone(b.most)}}
 }
 
 func (m *Marks) Restore(v registry.View, s *registry.Session, was registry.Parts) error {
 	var agents []tracer.Identity
-	var open []*lineage.Call
-	err := errors.Join(was.Decode("mark_agents", &agents), was.Decode("mark_open", &open))
+	var open, most []*lineage.Call
+	err := errors.Join(was.Decode("mark_agents", &agents), was.Decode("mark_open", &open),
+		was.Decode("mark_most", &most))
 	if err != nil {
 		return err
 	}
-	m.rejoin(v, s.ID(), open)
+	m.rejoin(v, s.ID(), open, most)
 	m.share(v, s.ID())
-	if len(agents) == 0 {
+	if len(agents)+len(most) == 0 {
 		return nil
 	}
 	b := m.book(s.ID())
+	b.most = most[:min(len(most), maxMost+1)]
 	b.agents, b.open = agents[:min(len(agents), maxAgents)], open[:min(len(open), maxOpen)]
 	for _, nested := range v.Family(s.ID()) {
 		m.share(v, nested)
@@ -48,6 +51,7 @@ func (m *Marks) share(v registry.View, id tracer.SessionID) {
 			agent, _ := v.Graph().Node(claim.Calls[i].Agent)
 			if b := m.books[agent.Session]; b != nil && agent.Session != id {
 				if at := slices.IndexFunc(b.open, claim.Calls[i].Same); at >= 0 {
+					b.open[at].Learn(claim.Calls[i])
 					claim.Calls[i] = b.open[at]
 				}
 			}
@@ -55,9 +59,10 @@ func (m *Marks) share(v registry.View, id tracer.SessionID) {
 	}
 }
 
-// rejoin makes the members of a session share its open calls, so that they learn of their ends. A
-// member may have been written before the end of its call: then no end is known but that it has been.
-func (m *Marks) rejoin(v registry.View, id tracer.SessionID, open []*lineage.Call) {
+// rejoin makes the members of a session share its open calls, so that they learn of their ends, and
+// those of its receipt. A member may have been written before the end of its call: then no end is known
+// but that it has been.
+func (m *Marks) rejoin(v registry.View, id tracer.SessionID, open, most []*lineage.Call) {
 	now := m.Clock.Boottime()
 	for _, c := range open {
 		m.number = max(m.number, c.Number)
@@ -69,7 +74,12 @@ func (m *Marks) rejoin(v registry.View, id tracer.SessionID, open []*lineage.Cal
 		}
 		for _, c := range claim.Calls {
 			m.number = max(m.number, c.Number)
+			if at := slices.IndexFunc(most, c.Same); at >= 0 {
+				c.Learn(most[at])
+				most[at] = c
+			}
 			if at := slices.IndexFunc(open, c.Same); at >= 0 {
+				c.Learn(open[at])
 				open[at] = c
 				continue
 			}

@@ -24,6 +24,7 @@ const (
 func Calls(e Encoder, s *Session, ports map[lineage.ID][]int, r Reader) (all []api.CallLeft, more int) {
 	id := s.Info.ID
 	found := make(map[string]*callLeft)
+	counted := make(map[*lineage.Call]bool)
 	in := make(map[lineage.ID]*callLeft)
 	for m := range e.Graph.Members(id) {
 		claim, _ := e.Graph.Claim(m)
@@ -42,6 +43,10 @@ func Calls(e Encoder, s *Session, ports map[lineage.ID][]int, r Reader) (all []a
 			found[key] = g
 		}
 		g.called(e.Clock, claim.Calls)
+		if c := claim.Calls[0]; !g.Ambiguous && !counted[c] {
+			counted[c] = true
+			g.used.Add(c.Used())
+		}
 		n, _ := e.Graph.Node(m)
 		g.add(&n, r)
 		in[m] = g
@@ -74,6 +79,7 @@ func Calls(e Encoder, s *Session, ports map[lineage.ID][]int, r Reader) (all []a
 type callLeft struct {
 	api.CallLeft
 	calls []*lineage.Call
+	used  lineage.Call // of all of them
 	runs  map[string]*api.CallCommand
 }
 
@@ -147,6 +153,8 @@ func shortened(argv []string) (_ []string, cut bool) {
 // document is the sum, and how many bytes it counts for.
 func (g *callLeft) document() (d api.CallLeft, size int) {
 	d, size = g.CallLeft, callBytes
+	d.CPUSeconds += seconds(g.used.Used().CPUTime)
+	d.Calls[0].Used = used(g.used.Used())
 	for _, c := range d.Calls {
 		size += len(c.ID) + len(c.Tool) + callBytes/4
 	}

@@ -110,7 +110,10 @@ func mark(k Clock, e *tracer.Event) *api.Call {
 		return nil
 	}
 	call := Call(k, e.Call)
-	call.Ended = nil
+	call.Ended, call.Used = nil, nil
+	if e.Used != nil {
+		call.Used = used(*e.Used)
+	}
 	if e.Since < e.Time {
 		call.Ended = k.Wall(e.Time)
 	}

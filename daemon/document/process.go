@@ -127,7 +127,16 @@ func evidence(e lineage.Evidence, source tracer.Source) *api.Evidence {
 
 func Call(k Clock, c *lineage.Call) api.Call {
 	return api.Call{ID: c.ID, Tool: c.Tool, Agent: RefOrNil(c.Agent), Began: k.Wall(c.Began),
-		Ended: k.Wall(c.Ended()), Claimed: true}
+		Ended: k.Wall(c.Ended()), Claimed: true, Used: used(c.Used())}
+}
+
+// used is nil if no process of a call is known to have exited.
+func used(u lineage.Used) *api.Used {
+	if u.Processes == 0 {
+		return nil
+	}
+	return &api.Used{Processes: u.Processes, CPUSeconds: seconds(u.CPUTime),
+		PeakRSSBytes: u.MaxRSS, Largest: u.Comm.String()}
 }
 
 // claims adds to a process what members had said of it at a time: the ends of calls come later.
@@ -143,6 +152,7 @@ func claims(k Clock, p *api.Process, c *lineage.Claim, at uint64) {
 	}
 	for _, x := range c.Calls {
 		call := Call(k, x)
+		call.Used = nil // it would be in the document of each process
 		if x.Ended() > at {
 			call.Ended = nil
 		}

@@ -117,8 +117,8 @@ func (w *wire) records(all []Record) {
 			w.identity(id)
 		}
 		signalled, crossed, replaced, called := r.Signal != nil, r.Crossing != nil, r.Was != nil, r.Call != nil
-		moved := r.Moved != nil // what most events have not takes no room
-		w.bits(&r.Met, &r.StatusKnown, &signalled, &crossed, &replaced, &called, &moved)
+		moved, used := r.Moved != nil, r.Used != nil // what most events have not takes no room
+		w.bits(&r.Met, &r.StatusKnown, &signalled, &crossed, &replaced, &called, &moved, &used)
 		comm := bytes.TrimRight(r.Comm[:], "\x00")
 		text(w, &comm)
 		copy(r.Comm[:len(r.Comm)-1], comm)
@@ -143,6 +143,9 @@ func (w *wire) records(all []Record) {
 		}
 		if moved {
 			object(w, &r.Moved)
+		}
+		if used {
+			object(w, &r.Used)
 		}
 		if w.bad || r.Seq < seq {
 			w.fail()

@@ -158,9 +158,8 @@ func share(c *lineage.Claim, met map[string][]*lineage.Call) {
 			met[x.ID] = append(met[x.ID], x)
 			continue
 		}
-		if c.Calls[i] = met[x.ID][at]; x.Ended() != 0 {
-			c.Calls[i].End(x.Ended())
-		}
+		c.Calls[i] = met[x.ID][at]
+		c.Calls[i].Learn(x)
 	}
 }
 

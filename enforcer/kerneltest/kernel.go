@@ -279,7 +279,7 @@ func (k *Kernel) exit(p *Proc, status uint32) {
 	}
 	if id := p.Session; id != 0 {
 		k.emit(tracer.Event{Type: tracer.EventExit, Process: p.Identity, Session: id, Flags: p.Flags, ExitStatus: status,
-			CPUTime: p.CPUTime, Signal: p.Signal})
+			CPUTime: p.CPUTime, MaxRSS: p.RSS, Signal: p.Signal})
 		k.chain(id, func(s *tracer.SessionInfo) {
 			s.Live--
 			s.Unreaped++

@@ -2,6 +2,7 @@ package html
 
 import (
 	"cmp"
+	"strings"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
@@ -18,6 +19,7 @@ type call struct {
 	tool      string
 	began     uint64 // ns
 	ended     uint64 // ns; 0: its end was not reported
+	used      string // by then
 	processes int    // that may belong to it
 }
 
@@ -27,7 +29,7 @@ func (p *Page) call(at uint64, ev *api.Event) {
 	running := c != nil && c.ended == 0
 	switch {
 	case ev.Call.Ended != nil && running:
-		c.ended = max(at, c.began)
+		c.ended, c.used = max(at, c.began), strings.TrimPrefix(display.Used(ev.Call), ": ")
 	case ev.Call.Ended != nil || running: // its beginning was not seen, or it begins again
 	case len(p.calls) == maxCalls:
 		p.more.calls++

@@ -68,8 +68,8 @@ type content struct {
 type stepRow struct{ After, Time, Text, Class string }
 
 type callRow struct {
-	After, Tool, ID, Lasted string
-	Agent, Processes        int
+	After, Tool, ID, Lasted, Used string
+	Agent, Processes              int
 }
 
 type portRow struct {
@@ -124,6 +124,7 @@ func (p *Page) rows(c *content, s scale) {
 			ID:        display.Text(x.key.id),
 			Agent:     x.key.agent.PID,
 			Processes: x.processes,
+			Used:      x.used,
 			Lasted:    "end not reported",
 		}
 		if x.ended != 0 {

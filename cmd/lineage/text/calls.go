@@ -26,13 +26,13 @@ func Calls(list *api.Orphans) *Listing {
 }
 
 var CallColumns = []string{"call", "tool", "session", "name", "agent", "age", "took",
-	"left", "cpus", "rss", "ports", "runs"}
+	"left", "cpus", "rss", "cpu", "largest", "ports", "runs"}
 
 // callCommand is how many columns each of the commands has that a call has left.
 const callCommand = 40
 
 func callsTable(p *Page, list *api.Orphans) table {
-	t := table{drop: []string{"AGENT", "RSS", "NAME", "AGE", "TOOL"}}
+	t := table{drop: []string{"AGENT", "RSS", "LARGEST", "NAME", "AGE", "TOOL"}}
 	t.row(header(CallColumns)...)
 	for i := range list.Calls {
 		c := &list.Calls[i]
@@ -46,6 +46,10 @@ func callsTable(p *Page, list *api.Orphans) table {
 				began = x.Began
 			}
 		}
+		largest := "-"
+		if u := c.Calls[0].Used; u != nil {
+			largest = display.Size(u.PeakRSSBytes) + " " + u.Largest
+		}
 		took, ended := display.Took(c.Calls)
 		if ended != nil && c.CPUs >= busyCPUs {
 			color = red
@@ -54,10 +58,10 @@ func callsTable(p *Page, list *api.Orphans) table {
 			cmp.Or(c.Calls[0].Tool, "-"), c.Session,
 			cmp.Or(c.SessionName, "-"), agent, p.since(began), took, fmt.Sprint(c.Processes),
 			fmt.Sprintf("%.1f", c.CPUs), display.Size(c.RSSBytes),
-			ports(c.Ports), display.Runs(c, callCommand))
+			display.CPU(c.CPUSeconds), largest, ports(c.Ports), display.Runs(c, callCommand))
 	}
 	if list.MoreCalls > 0 {
-		t.row("…", "-", "-", "-", "-", "-", "-", "-", "-", "-", "-",
+		t.row("…", "-", "-", "-", "-", "-", "-", "-", "-", "-", "-", "-", "-",
 			display.Count(list.MoreCalls, "more call"))
 	}
 	return t

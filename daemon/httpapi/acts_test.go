@@ -76,7 +76,7 @@ var states = []struct {
 	{"active", "", func(*scene) func() { return nil }},
 	{"paused", "", func(x *scene) func() { x.post("root", "/v1/sessions/"+x.s+"/pause", nil); return nil }},
 	{"ending", "", func(x *scene) func() { x.post("root", "/v1/sessions/"+x.s+"/end", nil); return nil }},
-	{"ended", "", func(x *scene) func() { x.End("root", x.s); return nil }},
+	{"ended", "", func(x *scene) func() { x.End("root", x.s); x.Receipt(x.in); return nil }},
 	{"kept", "", func(x *scene) func() {
 		x.s = daemontest.Into[api.Session](x.Keep("root", x.m), 201).ID
 		x.p, x.m = x.m, x.p

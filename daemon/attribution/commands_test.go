@@ -342,8 +342,7 @@ func TestAsked(t *testing.T) {
 	}
 }
 
-// TestJoinsAfterRestart: a daemon that has just started has the kernel look for the command that a client waits for, until that
-// is found.
+// TestJoinsAfterRestart: a daemon that has just started has the kernel look for the command that a client waits for.
 func TestJoinsAfterRestart(t *testing.T) {
 	h := newHost(t, "mode: enforce\n")
 	h.asks(200)
@@ -425,6 +424,7 @@ func TestEndsWithClient(t *testing.T) {
 		{"a rule, left", byRule, func(h *host) {
 			asker := h.K.Proc(200).Session
 			h.K.Exit(200, 0)
+			h.K.AllRead()
 			require.Eventually(h.t, "the session is over", func() (over bool) {
 				_, err := h.R.Resync(registry.CauseMember)
 				h.Update(func(tx registry.Tx) { over = h.over(tx.View, asker) })

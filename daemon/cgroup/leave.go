@@ -144,10 +144,10 @@ func (g *Groups) compare(v registry.View, l *registry.Look) (untold []tracer.Eve
 	return untold
 }
 
-// maxReturns is how often a process is moved back. Then who moves it away has its way.
+// maxReturns is how often a process is moved back. After that it stays where it was put.
 const maxReturns = 3
 
-// moveBack moves members that are outside back, if the policy says so, and nobody who is no member any more.
+// moveBack returns processes to their cgroup where the policy asks for that, if they are still members.
 func (g *Groups) moveBack() {
 	back := make(map[*group][]tracer.Identity)
 	g.o.Registry.Do(func(t registry.Tx) {

@@ -13,7 +13,7 @@ type Maker interface {
 	// Make makes the cgroups of a session, with limits, below that of its root, and moves the root into the
 	// leaf. An error is one line for people that names what is missing. Then nothing is left behind.
 	Make(root tracer.Identity, l *api.Limits) (group string, err error)
-	// Move moves processes into the leaf, and none that has got the PID of one meanwhile. An exit is no error.
+	// Move moves processes into the leaf. One that has exited is left out, though its PID is used again.
 	Move(group string, all ...tracer.Identity) error
 	// Set changes the limits.
 	Set(group string, l *api.Limits) error

@@ -26,10 +26,10 @@ protect:
   - {name: guarded, match: {comm: lngtest-guarded}, reason: test}
 `
 
-// becomes has an outsider exec under a comm.
+// becomes has an outsider exec under a comm, which no look sees before the exec.
 func becomes(d *daemontest.Daemon, pid uint32, comm string) tracer.SessionID {
 	d.Helper()
-	d.Add(pid, daemontest.Shell, 1000, comm)
+	d.Add(pid, daemontest.Shell, 1000, "lngtest-shell")
 	return d.K.Become(pid, comm)
 }
 
@@ -123,7 +123,7 @@ func TestAgents(t *testing.T) {
 	if becomes(d, 312, "lngtest-exact") != 0 || !d.Dead(312) {
 		t.Error("an exact agent started")
 	}
-	d.Add(313, daemontest.Shell, 1000, "lngtest-exact")
+	d.Add(313, daemontest.Shell, 1000, "lngtest-shell")
 	d.K.BecomeUnseen(313, "lngtest-exact")
 	d.Resync(registry.CauseNone)
 	for _, id := range []tracer.SessionID{argued, guarded} {

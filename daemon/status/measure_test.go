@@ -81,7 +81,7 @@ func TestRuleGauges(t *testing.T) {
 	w := daemontest.New(t, daemontest.WithPolicy(rule))
 	const sessions = 40
 	for pid := uint32(300); pid < 300+sessions; pid++ {
-		w.Add(pid, daemontest.Shell, 1000, "lngtest-agent")
+		w.Add(pid, daemontest.Shell, 1000, "lngtest-shell")
 		w.K.Become(pid, "lngtest-agent")
 		w.Fork(pid, pid+100, 1000, "lngtest-child")
 		w.Fork(pid+100, pid+200, 1000, "lngtest-child")

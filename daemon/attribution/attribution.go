@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/access"
@@ -55,10 +54,8 @@ type Attribution struct {
 
 	met    chan []tracer.Process // in the last looks
 	asked  chan struct{}         // a member asked for something
-	due    chan struct{}         // the client of a command was interrupted
+	due    chan struct{}         // a look is over, or the client of a command was interrupted
 	unsure chan tracer.Identity  // held on weak evidence, and have execed since
-
-	joining sync.Mutex
 
 	// Of the registry's goroutine.
 	sessions map[tracer.SessionID]*brokered
@@ -83,7 +80,7 @@ func (a *Attribution) Run(ctx context.Context) {
 			return
 		case met := <-a.met:
 			a.judge(met)
-			a.endDue()
+			a.endDue(ctx)
 		case id := <-a.unsure:
 			if len(unsure) == 0 {
 				soon.Reset(looksAgain)
@@ -95,7 +92,7 @@ func (a *Attribution) Run(ctx context.Context) {
 			a.again(unsure)
 			unsure = unsure[:0]
 		case <-a.due:
-			a.endDue()
+			a.look(ctx)
 		case <-a.asked:
 			a.wantJoins()
 			next = 0
@@ -301,10 +298,19 @@ func (a *Attribution) openCompanion(x *candidate, p *proof, another bool) (id tr
 
 // endDue ends what has to end with another session, as far as the policy goes: work that was found for it, and commands
 // that it asked for; commands whose client was interrupted; and servers that no session is left to use. With a rule, a
-// command that its client has left on purpose outlives the session that asked for it.
-func (a *Attribution) endDue() {
+// command that its client has left on purpose outlives the session that asked for it: what tells so may still be read.
+func (a *Attribution) endDue(ctx context.Context) {
+	if len(a.isDue()) > 0 {
+		a.o.Registry.CatchUp(ctx)
+		for _, x := range a.isDue() {
+			a.o.Steward.EndOver(x)
+		}
+	}
+}
+
+func (a *Attribution) isDue() []rules.Excess {
 	policy := a.o.Rules.Policy()
-	due, err := registry.Ask(a.o.Registry, func(v registry.View) (due []rules.Excess) {
+	due, _ := registry.Ask(a.o.Registry, func(v registry.View) (due []rules.Excess) {
 		for x := range v.Sessions() {
 			if !x.Active() {
 				continue
@@ -333,12 +339,7 @@ func (a *Attribution) endDue() {
 		}
 		return due
 	})
-	if err != nil {
-		return
-	}
-	for _, x := range due {
-		a.o.Steward.EndOver(x)
-	}
+	return due
 }
 
 // over reports whether a session has begun to end, or is forgotten.

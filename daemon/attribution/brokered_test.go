@@ -79,7 +79,7 @@ func TestBrokeredObserved(t *testing.T) {
 	w.Receipt(w.s.ID)
 	w.look()
 	w.Until(func() bool {
-		r := daemontest.Into[api.Report](w.Do("user", "GET", "/v1/sessions/"+companion.ID+"/report", nil), http.StatusAccepted)
+		r := daemontest.Into[api.Report](w.Do("root", "GET", "/v1/sessions/"+companion.ID+"/report", nil), http.StatusAccepted)
 		return len(r.WouldEnd) == 1 && r.WouldEnd[0] == "ancestor"
 	})
 	if w.Dead(300) || len(w.K.Signals()) != 0 {

@@ -3,6 +3,7 @@
 package attribution
 
 import (
+	"context"
 	"strings"
 	"sync"
 
@@ -214,16 +215,14 @@ func (a *Attribution) changed(v registry.View, id tracer.SessionID) {
 }
 
 // look ends what is due, and has the kernel no longer look for commands that nobody waits for.
-func (a *Attribution) look() {
+func (a *Attribution) look(ctx context.Context) {
 	a.o.Steward.Arm()
-	a.endDue()
+	a.endDue(ctx)
 	a.wantJoins()
 }
 
 // wantJoins has the kernel look for commands in containers while a client waits for one, which may be older than the daemon.
 func (a *Attribution) wantJoins() {
-	a.joining.Lock() // the kernel gets what is true last
-	defer a.joining.Unlock()
 	now := a.o.Clock.Boottime()
 	waits, err := registry.Ask(a.o.Registry, func(v registry.View) bool {
 		return len(a.commands(v, func(r *request) bool { return r.Session == 0 && r.within(now, false) })) > 0

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -34,13 +35,27 @@ const (
 type host struct {
 	*registrytest.Fixture
 	*Attribution
-	t    *testing.T
-	file string // of the policy
+	t       *testing.T
+	file    string     // of the policy
+	reading sync.Mutex // held: what was read does not arrive
+}
+
+type slow struct {
+	registry.Kernel
+	reading *sync.Mutex
+}
+
+func (s *slow) Read(ev *tracer.Event) error {
+	err := s.Kernel.Read(ev)
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	return err
 }
 
 func newHost(t *testing.T, policy string) *host {
 	t.Helper()
-	h := &host{Fixture: registrytest.New(t), t: t, file: filepath.Join(t.TempDir(), "policy.yaml")}
+	h := &host{t: t, file: filepath.Join(t.TempDir(), "policy.yaml")}
+	h.Fixture = registrytest.New(t, func(o *registry.Options) { o.Kernel = &slow{o.Kernel, &h.reading} })
 	h.write(policy)
 	p, err := rules.Load(h.file, true, h.Clock)
 	require.NoError(t, err)
@@ -218,7 +233,7 @@ func TestDisarm(t *testing.T) {
 	h.armed(map[tracer.Identity]tracer.SessionID{client: id})
 	h.K.Exit(210, 0)
 	h.K.AllRead()
-	h.look()
+	h.look(h.t.Context())
 	h.armed(nil)
 	if info, err := h.K.Session(id); err != nil || info.State != tracer.StateActive {
 		t.Errorf("a client that has left its command ended it: %+v, %v", info, err)
@@ -235,7 +250,7 @@ func TestRevoked(t *testing.T) {
 		h.runs(301, byRule)
 		require.NoError(t, h.K.End(h.K.Proc(200).Session, tracer.CauseEnd, 0))
 		h.K.AllRead()
-		h.look()
+		h.look(h.t.Context())
 		if p := h.K.Proc(300); p == nil || p.Dead || (p.Session != 0) != (spec.Rule != 0) {
 			t.Errorf("rule %v: %+v", spec.Rule, p)
 		}
@@ -309,7 +324,7 @@ func TestBriefCommand(t *testing.T) {
 		h.K.AllRead()
 		id = h.runs(301, byRule).ID
 		h.armed(nil)
-		h.endDue()
+		h.endDue(h.t.Context())
 		if info, err := h.K.Session(id); err != nil || info.State != tracer.StateActive {
 			t.Errorf("%d clients: %+v, %v", clients, info, err)
 		}
@@ -353,9 +368,9 @@ func TestJoinsAfterRestart(t *testing.T) {
 		return known
 	})
 	h.o.Steward.WantJoins(false) // as at a start
-	h.look()
+	h.look(h.t.Context())
 	h.runs(300, tracer.SessionSpec{})
-	h.look()
+	h.look(h.t.Context())
 	h.K.Add(301, engine, "runc")
 	if id := h.K.PutIn(301, "sleep"); id != 0 {
 		t.Errorf("%v opened although nobody waits", id)
@@ -422,14 +437,12 @@ func TestEndsWithClient(t *testing.T) {
 		{"a rule, ended with its session", byRule, func(h *host) { sessionEnds(h); h.K.Advance(1); h.K.Exit(200, 0) }, true},
 		{"a rule, its command has exited", byRule, func(h *host) { h.K.Fork(300, 301, "sh"); h.K.Exit(300, 0); killed(h) }, false},
 		{"a rule, left", byRule, func(h *host) {
-			asker := h.K.Proc(200).Session
+			h.reading.Lock() // a look finds the session over before the exit is read
 			h.K.Exit(200, 0)
-			h.K.AllRead()
-			require.Eventually(h.t, "the session is over", func() (over bool) {
-				_, err := h.R.Resync(registry.CauseMember)
-				h.Update(func(tx registry.Tx) { over = h.over(tx.View, asker) })
-				return over && err == nil
-			})
+			_, err := h.R.Resync(registry.CauseMember)
+			require.NoError(h.t, err)
+			time.AfterFunc(50*time.Millisecond, h.reading.Unlock)
+			h.look(h.t.Context())
 		}, false},
 		{"no rule, left", tracer.SessionSpec{}, func(h *host) { h.K.Exit(200, 0) }, true},
 		{"no rule, its session lives", tracer.SessionSpec{}, func(*host) {}, false},
@@ -444,7 +457,7 @@ func TestEndsWithClient(t *testing.T) {
 			test.happen(h)
 			h.K.AllRead()
 			ended := func() bool {
-				h.look()
+				h.look(h.t.Context())
 				info, err := h.K.Session(id)
 				return err != nil || info.State != tracer.StateActive
 			}

@@ -82,7 +82,7 @@ func TestBrokeredRaisedObserved(t *testing.T) {
 	w.Receipt(w.s.ID)
 	w.look()
 	w.Until(func() bool { // it would end with the session, as strong evidence does
-		r := daemontest.Into[api.Report](w.Do("user", "GET", "/v1/sessions/"+companion+"/report", nil), http.StatusAccepted)
+		r := daemontest.Into[api.Report](w.Do("root", "GET", "/v1/sessions/"+companion+"/report", nil), http.StatusAccepted)
 		return len(r.WouldEnd) == 1 && r.WouldEnd[0] == "ancestor"
 	})
 }

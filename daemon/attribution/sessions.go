@@ -77,7 +77,7 @@ func (a *Attribution) Hooks() *registry.Hooks {
 		Sampled: func(registry.View, *registry.Look) func() {
 			return func() {
 				a.crowd.hand(a.met)
-				a.look()
+				system.Offer(a.due, struct{}{})
 			}
 		},
 		Changed:    a.changed,

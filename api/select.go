@@ -81,9 +81,9 @@ func (s *Selection) Filters() bool {
 func (s *Selection) Given() bool { return s.All || len(s.Words) > 0 || s.Filters() }
 
 // OrAll is what a command selects that only reads: all, if nothing is said.
-func (s *Selection) OrAll() *Selection {
+func (s Selection) OrAll() *Selection {
 	s.All = s.All || !s.Given()
-	return s
+	return &s
 }
 
 // Plain reports whether it has only words that are ids or names, and no PIDs.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,14 +18,13 @@ import (
 // then kills.
 func TestEndProgress(t *testing.T) {
 	f := newFake()
-	asked := 0
-	f.On.Session = func(id string) (*api.Session, error) { // 14, then 5
-		if asked++; asked == 1 {
-			f.Has.Sessions[0].Live = 14
-		} else {
-			f.Has.Sessions[0].Live = 5
+	var asked atomic.Bool
+	f.On.Session = func(string) (*api.Session, error) { // 14, then 5
+		s := f.Has.Sessions[0]
+		if s.Live = 5; asked.CompareAndSwap(false, true) {
+			s.Live = 14
 		}
-		return f.Find(id)
+		return &s, nil
 	}
 	f.Has.Sessions[0].Name = "bu\x1bild"
 	f.On.End = func(id string, req api.EndRequest) (*api.Report, error) {

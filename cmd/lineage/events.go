@@ -77,7 +77,8 @@ As a stream has no end, "-o json" is the same as "-o jsonl".`,
 // wantedEvents selects events: the daemon, those of one session; else we, those of sessions that are meant.
 func wantedEvents(ctx context.Context, c api.Client, q *api.EventsQuery,
 	sel *api.Selection) (func(*api.Event) bool, error) {
-	found, err := sel.OrAll().Resolve(ctx, c)
+	sel = sel.OrAll()
+	found, err := sel.Resolve(ctx, c)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ package registry
 import (
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -85,10 +86,10 @@ func testAwake(t *testing.T) {
 	runs(t, o)
 	go o.Look(t.Context())
 	periods := func(n int) int {
-		before := read.times
+		before := read.times.Load()
 		time.Sleep(time.Duration(n) * o.o.Period)
 		synctest.Wait()
-		return read.times - before
+		return int(read.times.Load() - before)
 	}
 	if n := periods(1 + 10*system.LooksApart); n > 12 {
 		t.Errorf("without a session: %d of %d periods", n, 1+10*system.LooksApart)
@@ -101,10 +102,10 @@ func testAwake(t *testing.T) {
 // counted counts how often the counters are read.
 type counted struct {
 	Kernel
-	times int
+	times atomic.Int64
 }
 
 func (c *counted) Counters() (map[string]uint64, error) {
-	c.times++
+	c.times.Add(1)
 	return c.Kernel.Counters()
 }

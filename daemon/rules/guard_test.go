@@ -9,6 +9,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
+	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -22,7 +23,7 @@ func TestSignals(t *testing.T) {
 	s := p.Session("root", 100, api.NewSession{}) // of a kernel that cannot refuse
 	told := fmt.Sprint(p.Status().Degraded, s.Warnings, s.Signals)
 	require.Equal(t, told, fmt.Sprintf("[%s] [%[1]s]recorded", policy.Unrefused))
-	p.K.Feature.RefusesSignals = tracer.RefuserLSM
+	p.K.Edit(1, func(*kerneltest.Proc) { p.K.Feature.RefusesSignals = tracer.RefuserLSM })
 	require.Equal(t, p.K.Settings().Guarding, tracer.Guarding{All: true, Refuse: true})
 	p.Add(300, daemontest.Shell, 1000, "lngtest-sh")
 	id := p.becomes(300, daemontest.Shell, 1000, "lngtest-agent")
@@ -80,7 +81,7 @@ func TestSpare(t *testing.T) {
 	s := p.Session("root", 100, api.NewSession{Spare: "root"})
 	require.Equal(t, slices.Contains(s.Warnings, policy.Unrefused), true)
 	p.Do("root", "POST", "/v1/sessions", `{"root":{"pid":100},"spare":"foo"}`).Refused(api.CodeBadRequest)
-	p.K.Feature.RefusesSignals = tracer.RefuserLSM
+	p.K.Edit(1, func(*kerneltest.Proc) { p.K.Feature.RefusesSignals = tracer.RefuserLSM })
 	s = p.Session("root", 101, api.NewSession{Spare: "root"})
 	require.Equal(t, len(s.Warnings), 0)
 	info, err := p.K.Session(p.K.Proc(101).Session)

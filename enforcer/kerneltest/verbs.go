@@ -13,8 +13,8 @@ import (
 
 // The methods of *tracer.Tracer.
 
-// Features returns Feature.
-func (k *Kernel) Features() tracer.Features { return k.Feature }
+// Features returns Feature, which a test changes in Edit.
+func (k *Kernel) Features() tracer.Features { defer k.lock()(); return k.Feature }
 
 // Read returns the oldest event, ErrFlushed after the last one once Flush was called,
 // and os.ErrClosed after CloseRead.

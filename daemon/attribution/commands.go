@@ -214,7 +214,6 @@ func (a *Attribution) changed(v registry.View, id tracer.SessionID) {
 	}
 }
 
-// look ends what is due, and has the kernel no longer look for commands that nobody waits for.
 func (a *Attribution) look(ctx context.Context) {
 	a.o.Steward.Arm()
 	a.endDue(ctx)

@@ -63,8 +63,7 @@ type Attribution struct {
 }
 
 // Pauses between looks: after a request the host is looked at more often for a while, and its client is asked for its engine.
-var pollDelays = []time.Duration{50 * time.Millisecond, 100 * time.Millisecond,
-	200 * time.Millisecond, 400 * time.Millisecond,
+var pollDelays = []time.Duration{50 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond,
 	time.Second, time.Second, time.Second, time.Second}
 
 // Run judges the processes that the sampler meets.
@@ -300,17 +299,19 @@ func (a *Attribution) openCompanion(x *candidate, p *proof, another bool) (id tr
 // that it asked for; commands whose client was interrupted; and servers that no session is left to use. With a rule, a
 // command that its client has left on purpose outlives the session that asked for it: what tells so may still be read.
 func (a *Attribution) endDue(ctx context.Context) {
-	if len(a.isDue()) > 0 {
+	due, err := a.isDue()
+	if err == nil && len(due) > 0 {
 		a.o.Registry.CatchUp(ctx)
-		for _, x := range a.isDue() {
-			a.o.Steward.EndOver(x)
-		}
+		due, err = a.isDue()
+	}
+	for i := 0; err == nil && i < len(due); i++ {
+		a.o.Steward.EndOver(due[i])
 	}
 }
 
-func (a *Attribution) isDue() []rules.Excess {
+func (a *Attribution) isDue() ([]rules.Excess, error) {
 	policy := a.o.Rules.Policy()
-	due, _ := registry.Ask(a.o.Registry, func(v registry.View) (due []rules.Excess) {
+	return registry.Ask(a.o.Registry, func(v registry.View) (due []rules.Excess) {
 		for x := range v.Sessions() {
 			if !x.Active() {
 				continue
@@ -339,7 +340,6 @@ func (a *Attribution) isDue() []rules.Excess {
 		}
 		return due
 	})
-	return due
 }
 
 // over reports whether a session has begun to end, or is forgotten.

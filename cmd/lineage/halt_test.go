@@ -32,9 +32,5 @@ func TestHaltCommand(t *testing.T) {
 		!strings.Contains(stderr, `case 7; known agents die at their exec until "lineage halt --off"`) {
 		t.Errorf("exit %d, %s%s", code, out, stderr)
 	}
-	f.Has.Halted = &api.Halted{Halt: &api.Halt{Mode: api.ModeDrain, Reason: "m"}}
-	if code, out, _ := newWorld(t, f).run("halt", "--reason", "m", "--drain"); code != 0 || !strings.Contains(out, "drained") {
-		t.Errorf("exit %d, %s", code, out)
-	}
-	require.Equal(t, fmt.Sprint(f.Got.Halts), "[{halt case 7 [] true} {drain m [] false}]")
+	require.Equal(t, fmt.Sprint(f.Got.Halts), "[{halt case 7 [] true}]")
 }

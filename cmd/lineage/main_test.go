@@ -327,7 +327,7 @@ func TestDoctorTellsTheSelfCheck(t *testing.T) {
 // A script can tell by the exit code whether all is well.
 func TestStatus(t *testing.T) {
 	f := newFake()
-	f.Has.Status.Degraded = []string{"history is kept in memory only: disk\x1b[31m full", "lost events"}
+	f.Has.Status.Degraded, f.Has.Status.Halt = []string{"history is kept in memory only: disk\x1b[31m full", "lost events"}, &api.Halt{Mode: api.ModeDrain, Reason: "m"}
 	f.Has.Status.Breaker, f.Has.Status.SelfCheck = api.Breaker{Open: true, UIDs: []int{1000}}, &api.SelfCheck{Why: "an orphan was missed", At: at(-60)}
 	golden(t, "status degraded", newWorld(t, f).record("status")+newWorld(t, f).record("status", "--color", "always")+newWorld(t, nil).record("status")+
 		newWorld(t, newFake()).record("status", "-o", "name"))

@@ -176,10 +176,10 @@ func (g *Groups) Gather(id tracer.SessionID, root tracer.Identity, l *api.Limits
 	switch {
 	case err == nil && path != "":
 		err = g.maker.Set(path, l)
-	case err == nil:
+	case err == nil && l.Any():
 		path, err = g.Make(root, l)
 	}
-	if err != nil {
+	if err != nil || path == "" && len(l.Unset) == 0 {
 		return err
 	}
 	family := make(map[tracer.SessionID]bool)

@@ -54,12 +54,12 @@ func (r *Policy) Limited(l *api.Limits, uid uint32) *api.Limits {
 	return l
 }
 
-// limit gives the session of an agent rule its limits. It takes some milliseconds.
+// limit gives the session of an agent rule its limits, or takes what it had. It takes some milliseconds.
 func (s *Steward) limit(info tracer.SessionInfo) {
-	l := s.o.Rules.Held(info)
-	if l == nil || s.o.Limit == nil {
+	if s.o.Limit == nil {
 		return
 	}
+	l := cmp.Or(s.o.Rules.Held(info), &api.Limits{})
 	go s.o.Registry.Guard(func() {
 		system.Failure(s.o.Log, s.o.Limit(info.ID, info.Root, l)).Str(system.KeySession, info.ID.String()).
 			Msg("limits of the rule's session not set")

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/registry/registrytest"
@@ -82,6 +83,10 @@ func TestHeld(t *testing.T) {
 		require.Equal(t, fmt.Sprint(enforced.HeldText(s), " ", enforced.Returns(s)), want)
 		require.Equal(t, fmt.Sprint(observed.HeldText(s), " ", observed.Returns(s)), " false")
 	}
+	h, set := newHost(t, text), make(chan bool)
+	h.o.Limit = func(_ tracer.SessionID, _ tracer.Identity, l *api.Limits) error { set <- l.Any(); return nil }
+	h.limit(tracer.SessionInfo{Rule: policy.AgentRule, Name: "a"}) // the policy was enforced before
+	require.Equal(t, <-set, false)
 }
 
 // Whatever process has the PID now does not decide about the one that had it.

@@ -297,7 +297,7 @@ func (a *Attribution) openCompanion(x *candidate, p *proof, another bool) (id tr
 
 // endDue ends what has to end with another session, as far as the policy goes: work that was found for it, and commands
 // that it asked for; commands whose client was interrupted; and servers that no session is left to use. With a rule, a
-// command that its client has left on purpose outlives the session that asked for it: what tells so may still be read.
+// command that its client has left on purpose outlives the session that asked for it: the events are read first.
 func (a *Attribution) endDue(ctx context.Context) {
 	due, err := a.isDue()
 	if err == nil && len(due) > 0 {

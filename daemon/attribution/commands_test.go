@@ -37,7 +37,7 @@ type host struct {
 	*Attribution
 	t       *testing.T
 	file    string     // of the policy
-	reading sync.Mutex // held: what was read does not arrive
+	reading sync.Mutex // held: events that were read do not arrive
 }
 
 type slow struct {

@@ -279,10 +279,10 @@ test-export: build programs
 
 ## test-link: packaging/nats in a NATS server, which it builds, and lineage link: killed, cut off, flooded (1 min, root); OUTAGE=10m; MESSAGES=100000 of a hostile bus (3 min)
 test-link: export LNGTEST_OUTAGE = $(OUTAGE)
-test-link: export LNGTEST_MESSAGES = $(MESSAGES)
 test-link: build programs bin/testdata/nats-server
+	@$(call install,openssh-server)
 	MODULE=internal/nats $(GOTEST) ./...
-	$(PRIVATE) $(GOTEST) -timeout 4h ./cmd/lineage-link
+	LNGTEST_MESSAGES=$(MESSAGES) $(PRIVATE) $(GOTEST) -timeout 4h ./cmd/lineage-link
 
 ## crowd: whether -H names those of 500 links that are cut off, and what all cost a NATS server with packaging/nats (1 min, root); HOSTS=500
 crowd: export LNGTEST = 1

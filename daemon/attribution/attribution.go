@@ -334,6 +334,9 @@ func (a *Attribution) isDue() ([]rules.Excess, error) {
 			default:
 				continue
 			}
+			if a.o.Steward.Noted(over) {
+				continue
+			}
 			if v.Refresh(x); x.Active() { // the kernel may have been first
 				due = append(due, over)
 			}

@@ -42,9 +42,16 @@ func (s *Steward) overBudget(v registry.View, p *policy.Policy) (over []Excess) 
 		}
 		byPolicy := x.Info().Rule != 0 || cause == tracer.CauseMaxRSS && x.Info().MaxRSS == 0 ||
 			cause == tracer.CauseIdle && x.Info().Idle == 0
-		over = append(over, Excess{x.ID(), x.Info().UID, cause, x.Info().Grace, byPolicy})
+		if excess := (Excess{x.ID(), x.Info().UID, cause, x.Info().Grace, byPolicy}); !s.Noted(excess) {
+			over = append(over, excess)
+		}
 	}
 	return over
+}
+
+// Noted reports whether a policy that is not enforced would have this end, and that is recorded already.
+func (s *Steward) Noted(x Excess) bool {
+	return x.ByPolicy && !s.o.Rules.Enforced(x.UID) && slices.Contains(s.of(x.Session).wouldEnd, x.Cause.String())
 }
 
 // budgetOf is a session with its own limits or the policy's.
@@ -106,9 +113,6 @@ func (s *Steward) EndOver(x Excess) {
 	log := s.o.Log.With().Str(system.KeySession, x.Session.String()).Str(system.KeyReason,
 		x.Cause.String()).Logger()
 	if x.ByPolicy {
-		if s.wouldEnd(x) && !s.o.Rules.Enforced(x.UID) {
-			return // already recorded
-		}
 		may, tripped := s.o.Rules.Enforced(x.UID), false
 		if x.Cause != tracer.CauseOwnerExit { // the kernel may have been first: countRuled counts it
 			may, tripped = s.o.Rules.MayEnd(x.UID)
@@ -141,11 +145,4 @@ func (s *Steward) EndOver(x Excess) {
 	if err := s.o.Enforcer.End(x.Session, x.Cause, x.Grace); err != nil {
 		log.Error().Err(err).Msg("over its limit, but not ended: failed")
 	}
-}
-
-func (s *Steward) wouldEnd(x Excess) bool {
-	noted, err := registry.Ask(s.o.Registry, func(v registry.View) bool {
-		return v.Session(x.Session) == nil || slices.Contains(s.of(x.Session).wouldEnd, x.Cause.String())
-	})
-	return err == nil && noted
 }

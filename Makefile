@@ -200,7 +200,7 @@ test: deps build programs
 	@$(GOTEST) --counts
 
 # Without LNGTEST, as in test-unit, the tests of these targets are skipped.
-test-e2e test-export test-link test-agents test-fleet test-library test-brokers test-image test-recipes test-escapes test-install test-packages test-systemd: export LNGTEST = 1
+test-e2e test-export test-link test-agents test-fleet test-library test-brokers test-image test-recipes test-escapes test-install test-packages test-systemd compare compare-systemd: export LNGTEST = 1
 
 ## model: search the model of the protocol (internal/protocol) in its larger sizes (1 h, 4 GB); STATES=60000000, RUN=keeps
 model: STATES ?= 60000000
@@ -336,27 +336,23 @@ test-escapes: build programs
 	$(PRIVATE) $(GOTEST) -timeout 3h -skip TestOthers ./internal/e2e/escapes
 
 ## escapes: the same at every level, idle and busy (10 min); writes docs/results/escapes.md
-escapes: export LNGTEST_CELLS = all
+escapes escapes-long: export LNGTEST_CELLS = all
 escapes: export LNGTEST_ROUNDS = 12
 escapes: export LNGTEST_TABLE = $(CURDIR)/docs/results/escapes.md:every cell
-escapes: test-escapes leftovers
+escapes escapes-long: test-escapes leftovers
 
 ## escapes-long: rows 11, 14 and 22 200 times in each cell (40 min); writes docs/results/escapes.md
-escapes-long: export LNGTEST_CELLS = all
 escapes-long: export LNGTEST_ROWS = 11,14,22
 escapes-long: export LNGTEST_ROUNDS = 200
 escapes-long: export LNGTEST_TABLE = $(CURDIR)/docs/results/escapes.md:long
-escapes-long: test-escapes leftovers
 
 ## compare: what process groups, psutil, cookies, tini and cgroup.kill leave behind (6 min, root); writes README.md
-compare: export LNGTEST = 1
 compare: export LNGTEST_PAGE = $(CURDIR)/README.md
 compare: build programs
 	@$(call install,tini python3-psutil)
 	$(PRIVATE) $(GOTEST) -timeout 20m -run TestOthers ./internal/e2e/escapes
 
 ## compare-systemd: the same for systemd-run, under a real systemd, in a virtual machine (15 min); writes docs/results/escapes.md
-compare-systemd: export LNGTEST = 1
 compare-systemd: export LNGTEST_PAGE = $(CURDIR)/docs/results/escapes.md
 compare-systemd: build programs
 	@$(call install,$(VM_PACKAGES))

@@ -1,7 +1,6 @@
 #!/bin/bash
-# idle.sh OLD NEW PAIRS SECONDS: the CPU time of a daemon that has nothing to do, by the accounting of its
-# tasks, in per cent of one CPU: without a session, and with 30 that have 23 sleeping members each. OLD and NEW
-# take turns.
+# idle.sh OLD NEW PAIRS SECONDS: the CPU time of an idle daemon in per cent of a CPU, without a session and with
+# 30 of 23 sleeping members each. OLD and NEW take turns.
 set -euo pipefail
 old=$1 new=$2 pairs=$3 seconds=$4
 dir=$(mktemp -d "${TMPDIR:-/tmp}/lngtest-idle-XXXXXX")

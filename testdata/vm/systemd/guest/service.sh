@@ -276,7 +276,7 @@ cgroups() { # of sessions, by the tests of their package
 	dmesg -n 7
 }
 limits() { # of sessions, in slices of systemd
-	slices() { find /sys/fs/cgroup -name '*lineage_*.slice' | grep .; }
+	slices() { find /sys/fs/cgroup -name '*lineage_[0-9]*.slice' | grep .; }
 	no_slice() { ! slices && ! systemctl list-units --all --no-legend '*lineage_*' | grep .; }
 	# A user with MemoryMax= on the own slice cannot use more, whatever is asked for.
 	systemctl set-property --runtime user-1000.slice MemoryMax=80M
@@ -287,7 +287,7 @@ limits() { # of sessions, in slices of systemd
 	has "$at" /user.slice/user-1000.slice/
 	is "$(cat "$at/memory.max" "$at/memory.swap.max" | xargs)" '68719476736 0' 'the limits'
 	has "$(cat "/proc/$(the_sleep 3010)/cgroup")" "/${at##*/}/.*\.scope\$"
-	has "$(lineage ls -o json)" '"memory_bytes":68719476736'
+	has "$(lineage ls -o jsonl)" '"memory_bytes":68719476736'
 	has "$(lineage events hog --since 1h --type exit)" 'killed by the OOM killer: memory limit of an outer cgroup'
 	lineage end --yes hog
 	until_ no_slice
@@ -298,12 +298,12 @@ limits() { # of sessions, in slices of systemd
 	until_ the_sleep 3012
 	moved() { has "$(lineage events kept --since 1h --type moved)" 'lngtest-away.scope, outside of its session.s, by 1 systemd'; }
 	until_ moved
-	has "$(lineage ls -o json)" '"unlimited":1'
+	has "$(lineage ls -o jsonl)" '"unlimited":1'
 	lineage pause kept
 	before=$(daemon_pid)
 	kill -9 "$before"
 	until_ back "$before"
-	has "$(lineage ls -o json)" '"memory_bytes":209715200'
+	has "$(lineage ls -o jsonl)" '"memory_bytes":209715200'
 	frozen() { has "$(cat "$(slices)/cgroup.events")" "frozen $1"; }
 	frozen 1
 	lineage resume kept

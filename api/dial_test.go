@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -47,13 +46,10 @@ func TestDialCrowded(t *testing.T) {
 // TestIdleClient: a client that sends no request does not stay connected for long.
 func TestIdleClient(t *testing.T) {
 	socket, ln := listen(t)
-	var open sync.WaitGroup
+	closed := make(chan struct{}, 2)
 	srv := &http.Server{Handler: daemon(http.NotFound), ConnState: func(_ net.Conn, s http.ConnState) {
-		switch s {
-		case http.StateNew:
-			open.Add(1)
-		case http.StateClosed:
-			open.Done()
+		if s == http.StateClosed {
+			closed <- struct{}{}
 		}
 	}}
 	go srv.Serve(ln)
@@ -61,7 +57,7 @@ func TestIdleClient(t *testing.T) {
 	c, err := Dial(t.Context(), socket)
 	require.NoError(t, err)
 	defer c.Close()
-	open.Wait() // until the client hangs up
+	<-closed // the client has hung up
 	_, err = c.Version(t.Context())
 	require.NoError(t, err)
 }

@@ -80,8 +80,7 @@ func socketOf(fd int) (s Socket, ok bool) {
 	if err != nil || !ok {
 		return s, false
 	}
-	if listens, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET,
-		unix.SO_ACCEPTCONN); err == nil && listens == 1 {
+	if listens, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ACCEPTCONN); err == nil && listens == 1 {
 		return Socket{Path: name}, true
 	}
 	peer, err := unix.Getpeername(fd)

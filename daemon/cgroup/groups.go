@@ -137,22 +137,31 @@ func (g *Groups) leftBy(root tracer.Identity) string {
 	return ""
 }
 
-// Bind gives a group to a session, in the registry's goroutine; moved: its root has run already.
+// Bind gives a group to a session, in the registry's goroutine; moved: its root has run already. Of the session's own
+// group only the limits are read again.
 func (g *Groups) Bind(id tracer.SessionID, path string, l *api.Limits, moved bool) {
-	x := &group{id: id, path: path, moved: moved}
-	if path != "" {
-		x.limits = limitsOf(g.mount, path)
-		x.watched = g.o.Clock.Boottime()
-		for dir := range upTo(path) {
-			x.ooms = append(x.ooms, &ooms{group: dir, n: ranOut(g.mount, dir), at: x.watched})
-		}
-		if err := g.o.Kernel.WatchMoves(id); err != nil {
-			g.o.Log.Warn().Err(err).Str(system.KeySession, id.String()).
-				Msg("who leaves the cgroup is found by looks only")
+	x := g.of[id]
+	if x == nil || x.path != path {
+		x = &group{id: id, path: path, moved: moved, watched: g.o.Clock.Boottime()}
+		g.of[id] = x
+		if path != "" {
+			g.watch(x)
 		}
 	}
+	if x.limits = (api.Limits{}); path != "" {
+		x.limits = limitsOf(g.mount, path)
+	}
 	x.limits.Unset = append(x.limits.Unset, l.Unset...)
-	g.of[id] = x
+}
+
+func (g *Groups) watch(x *group) {
+	for dir := range upTo(x.path) {
+		x.ooms = append(x.ooms, &ooms{group: dir, n: ranOut(g.mount, dir), at: x.watched})
+	}
+	if err := g.o.Kernel.WatchMoves(x.id); err != nil {
+		g.o.Log.Warn().Err(err).Str(system.KeySession, x.id.String()).
+			Msg("who leaves the cgroup is found by looks only")
+	}
 }
 
 // Drop removes a group, as soon as no process is in it.

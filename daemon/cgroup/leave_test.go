@@ -161,6 +161,7 @@ func TestOutside(t *testing.T) {
 	_, err := h.R.Resync(registry.CauseLost)
 	require.NoError(t, err)
 	h.expect(s, 0, "")
+	h.watch(s, "/a/own") // a reload of the policy: what was read is kept
 	h.Update(func(registry.Tx) { require.Equal(t, h.groups.Near(s.ID()), 0.9) })
 }
 

@@ -93,8 +93,7 @@ var clients = []client{{
 		// "/" is the file of runc's own process: a detached mount of its binary.
 		Before: []string{"runc", "runc_cloned", "crun", "/"}, Relays: true},
 	names: []string{"docker"},
-	verbs: []string{"run", "start", "restart", "create", "build",
-		"compose", "container run", "container start",
+	verbs: []string{"run", "start", "restart", "create", "build", "compose", "container run", "container start",
 		"container restart", "container create"},
 	takes: []string{"-c", "--context", "--config", "-H", "--host", "-l", "--log-level",
 		"--tlscacert", "--tlscert", "--tlskey"},
@@ -109,38 +108,12 @@ var clients = []client{{
 	kind:  BrokerKind{Name: "codex", Shared: true, Relays: true},
 	names: []string{"codex"}, serves: "--managed-daemon", alone: "--no-daemon",
 	idle: []string{
-		"exec",
-		"e",
-		"review",
-		"login",
-		"logout",
-		"mcp",
-		"plugin",
-		"app-server",
-		"remote-control",
-		"completion",
-		"update",
-		"doctor",
-		"sandbox",
-		"debug",
-		"apply",
-		"a",
-		"queue",
-		"archive",
-		"delete",
-		"unarchive",
-		"cloud",
-		"exec-server",
-		"features",
-		"help",
-		"--help",
-		"-h",
-		"--version",
-		"-V",
+		"exec", "e", "review", "login", "logout", "mcp", "plugin", "app-server", "remote-control", "completion",
+		"update", "doctor", "sandbox", "debug", "apply", "a", "queue", "archive", "delete", "unarchive", "cloud",
+		"exec-server", "features", "help", "--help", "-h", "--version", "-V",
 	},
 	takes: []string{"-c", "--config", "--enable", "--disable", "--remote", "--remote-auth-token-env",
-		"-i", "--image", "-m", "--model",
-		"--local-provider", "-p", "--profile", "-s", "--sandbox", "-C", "--cd",
+		"-i", "--image", "-m", "--model", "--local-provider", "-p", "--profile", "-s", "--sandbox", "-C", "--cd",
 		"--add-dir", "-a", "--ask-for-approval"},
 }}
 
@@ -160,8 +133,7 @@ type BrokerRequest struct {
 }
 
 // execTakes are the options of docker's exec that have a value of their own.
-var execTakes = []string{"-e", "-u", "-w", "--detach-keys", "--env",
-	"--env-file", "--user", "--workdir"}
+var execTakes = []string{"-e", "-u", "-w", "--detach-keys", "--env", "--env-file", "--user", "--workdir"}
 
 // maxWords bounds how much of a command line is looked at.
 const maxWords = 256

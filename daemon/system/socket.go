@@ -125,8 +125,7 @@ func (i Instance) check(f *os.File) error {
 	case domain != unix.AF_UNIX:
 		return fmt.Errorf("not a unix socket; set ListenStream=%s", i.Socket)
 	}
-	if kind, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET,
-		unix.SO_TYPE); err != nil || kind != unix.SOCK_STREAM {
+	if kind, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE); err != nil || kind != unix.SOCK_STREAM {
 		return fmt.Errorf("not a stream socket; set ListenStream=%s", i.Socket)
 	}
 	if on, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ACCEPTCONN); err != nil || on == 0 {

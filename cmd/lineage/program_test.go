@@ -37,11 +37,7 @@ func TestProgram(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "none.sock")
 	var all strings.Builder
 	for _, line := range []string{
-		"ls",
-		"end some",
-		"end --yes some",
-		"nonsense",
-		"__complete end",
+		"ls", "end some", "end --yes some", "nonsense", "__complete end",
 	} {
 		stdout, stderr, code := program(t, strings.Fields(line), "LINEAGE_SOCKET="+socket)
 		fmt.Fprintf(&all, "$ lineage %s\n%s--- stderr\n%s--- exit %d\n\n", line, stdout, stderr, code)

@@ -57,10 +57,18 @@ func TestQuiet(t *testing.T) {
 	exec()
 	periods("an event", system.LooksAfter+1, system.LooksAfter)
 	periods("nothing happens after it", 10*system.LooksApart, 10)
-	for i, born := range []string{"0.00 0.00 0.00 1/80 100\n", "0.50 0.00 0.00 3/80 100\n"} {
-		require.NoError(t, os.WriteFile(filepath.Join(string(o.o.Proc), "loadavg"), []byte(born), 0o600))
-		periods("a process of the host is born, and then runs", system.LooksAfter, []int{system.LooksAfter, 1}[i])
+	host := func(load, alive string, looks int) {
+		t.Helper()
+		proc := string(o.o.Proc)
+		require.NoError(t, os.WriteFile(filepath.Join(proc, "loadavg"), []byte("0.50 0.00 0.00 "+load+"\n"), 0o600))
+		require.NoError(t, os.WriteFile(filepath.Join(proc, alive), nil, 0o600))
+		periods("on the host: "+load, system.LooksAfter, looks)
 	}
+	host("1/80 100", "100", system.LooksAfter)
+	host("3/80 100", "100", 1)                 // it runs
+	host("3/79 150", "100", 0)                 // others were born and have died
+	host("3/78 149", "100", system.LooksAfter) // PIDs begin anew
+	host("3/78 150", "150", system.LooksAfter) // one dies, another is born
 	periods("nothing happens after that", 10*system.LooksApart, 10)
 	k.Count("missed_births", 1)
 	periods("a miss, while nothing else happens", system.LooksApart, 1)

@@ -126,7 +126,7 @@ func (p *sampler) due() bool {
 	if p.asleep = want == WantNone; err != nil || want == WantNone {
 		return false
 	}
-	return p.quiet.Due(heard, system.Births(string(r.o.Proc))) || want == WantEach
+	return p.quiet.Due(heard, string(r.o.Proc)) || want == WantEach
 }
 
 // pressing is what looks live sessions want, in the registry's goroutine: one each period

@@ -5,9 +5,11 @@ package system
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -86,27 +88,37 @@ const (
 // Quiet knows how long nothing has happened that the next look would show. Its zero value is for
 // the first period.
 type Quiet struct {
-	heard   uint64
-	born    []byte
-	periods int // without a new event or birth
+	heard       uint64
+	tasks, last int // of the host: how many, and the last PID given
+	periods     int // without a new event or birth
 }
 
-// Due counts a period, and reports whether it brings a look. heard counts events, born is the
-// result of Births.
-func (q *Quiet) Due(heard uint64, born []byte) bool {
-	if heard != q.heard || !bytes.Equal(born, q.born) {
-		q.heard, q.born, q.periods = heard, born, 0
+// Due counts a period, and reports whether it brings a look. heard counts events; births are those of the host of which
+// one may still live.
+func (q *Quiet) Due(heard uint64, proc string) bool {
+	var tasks, last int
+	load, _ := os.ReadFile(filepath.Join(proc, "loadavg"))
+	_, counts, _ := bytes.Cut(load, []byte{'/'}) // "0.20 0.18 0.12 1/80 11206"
+	_, _ = fmt.Sscan(string(counts), &tasks, &last)
+	if heard != q.heard || tasks > q.tasks || born(proc, q.last, last) {
+		q.periods = 0
 	}
+	q.heard, q.tasks, q.last = heard, tasks, last
 	q.periods++
 	return q.periods <= LooksAfter || q.periods%LooksApart == 0
 }
 
-// Births is the number of tasks and the last PID of the host, which change when a process is born.
-func Births(proc string) []byte {
-	b, err := os.ReadFile(filepath.Join(proc, "loadavg"))
-	if err != nil {
-		return nil
+// born reports whether a task that got one of the PIDs after this one may live. Beyond fewBirths nobody asks.
+func born(proc string, after, last int) bool {
+	if last < after || last-after > fewBirths {
+		return true
 	}
-	_, tasks, _ := bytes.Cut(b, []byte{'/'}) // "0.20 0.18 0.12 1/80 11206"
-	return tasks
+	for pid := after + 1; pid <= last; pid++ {
+		if _, err := os.Lstat(filepath.Join(proc, strconv.Itoa(pid))); err == nil {
+			return true
+		}
+	}
+	return false
 }
+
+const fewBirths = 64

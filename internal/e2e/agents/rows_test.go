@@ -123,10 +123,11 @@ func zombies(x *trial) {
 // Row 10: the broker outlives the agent, and works for no one.
 func spinningBroker(x *trial) {
 	x.file("spin.js", `require("fs").appendFileSync("MARKER", "spinning\n");
+require("fs").writeFileSync(__dirname + "/up", "");
 for (const end = Date.now() + 300000; Date.now() < end;);
 `)
 	x.file("broker.js", `require("child_process").spawn("nice", ["node", "spin.js"], {detached: true, stdio: "ignore"}).unref();`)
-	x.script(model.Run("node broker.js"))
+	x.script(model.Run("node broker.js; until [ -e up ]; do sleep 0.1; done")) // what is not up yet would end with the agent
 	p := x.start("agent")
 	x.m.Line("spinning", 1)
 	p.Wait()

@@ -59,9 +59,8 @@ func TestQuiet(t *testing.T) {
 	periods("nothing happens after it", 10*system.LooksApart, 10)
 	host := func(load, alive string, looks int) {
 		t.Helper()
-		proc := string(o.o.Proc)
-		require.NoError(t, os.WriteFile(filepath.Join(proc, "loadavg"), []byte("0.50 0.00 0.00 "+load+"\n"), 0o600))
-		require.NoError(t, os.WriteFile(filepath.Join(proc, alive), nil, 0o600))
+		require.NoError(t, os.WriteFile(filepath.Join(string(o.o.Proc), "loadavg"), []byte("0.50 0.00 0.00 "+load+"\n"), 0o600))
+		require.NoError(t, os.WriteFile(filepath.Join(string(o.o.Proc), alive), nil, 0o600))
 		periods("on the host: "+load, system.LooksAfter, looks)
 	}
 	host("1/80 100", "100", system.LooksAfter)
@@ -69,6 +68,7 @@ func TestQuiet(t *testing.T) {
 	host("3/79 150", "100", 0)                 // others were born and have died
 	host("3/78 149", "100", system.LooksAfter) // PIDs begin anew
 	host("3/78 150", "150", system.LooksAfter) // one dies, another is born
+	host("3/79 150", "7", system.LooksAfter)   // CRIU chooses the PID of what it restores
 	periods("nothing happens after that", 10*system.LooksApart, 10)
 	k.Count("missed_births", 1)
 	periods("a miss, while nothing else happens", system.LooksApart, 1)

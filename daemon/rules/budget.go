@@ -127,9 +127,9 @@ func (s *Steward) EndOver(x Excess) {
 					its := s.of(x.Session)
 					its.wouldEnd = append(its.wouldEnd, x.Cause.String())
 					t.Save(held)
+					log.Warn().Msg("would end (automatic ends are only logged)")
 				}
 			})
-			log.Warn().Msg("would end (automatic ends are only logged)")
 			return
 		}
 	}

@@ -108,7 +108,7 @@ func (q *Quiet) Due(heard uint64, proc string) bool {
 	return q.periods <= LooksAfter || q.periods%LooksApart == 0
 }
 
-// born reports whether a task that got one of the PIDs after this one may live. Beyond fewBirths nobody asks.
+// born reports whether a task that got one of the PIDs after this one may live. More than fewBirths are not looked up.
 func born(proc string, after, last int) bool {
 	if last < after || last-after > fewBirths {
 		return true

@@ -3,9 +3,6 @@
 package tracer_test
 
 import (
-	"path/filepath"
-	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/internal/require"
@@ -18,9 +15,7 @@ import (
 func TestEverythingAtOnce(t *testing.T) { everySide(t, testEverythingAtOnce) }
 
 func testEverythingAtOnce(t *testing.T, o tracer.Options) {
-	programs, err := filepath.Abs("../bin/testdata")
-	require.NoError(t, err)
-	script, ready := "echo root $$; read go; ", 0
+	script, ready := "", 0
 	for _, p := range []string{
 		"stopped", "ptraced", "vforkexec window stop", "pidns", "zombieleader", "threadfork leaderless", "cloneparent 3",
 		"daemonise clear", "threadexec 64", "ignoreterm", "respawnpair", "bomb 50",
@@ -35,12 +30,8 @@ func testEverythingAtOnce(t *testing.T, o tracer.Options) {
 	rounds := tracertest.FromEnv(t, "LNGTEST_ROUNDS", 3)
 	var forks uint64
 	for round := range rounds {
-		// A subreaper other than the host's, which may wait for them late.
-		w := start(t, "cd "+programs+"; exec ./lngtest-reap /bin/sh -c '"+script+"wait'")
-		w.goOn()
-		root, err := strconv.Atoi(strings.TrimPrefix(w.until("root"), "root "))
-		require.NoError(t, err)
-		id, err := tr.Create(tracer.SessionSpec{Root: tracer.Identity{PID: uint32(root)}})
+		w, root := reaped(t, script+"wait")
+		id, err := tr.Create(tracer.SessionSpec{Root: tracer.Identity{PID: root}})
 		require.NoError(t, err)
 		w.goOn()
 		for range ready {

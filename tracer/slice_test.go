@@ -68,7 +68,9 @@ func storm(t *testing.T, tr *tracer.Tracer) (all []*protocol.Slice) {
 		if i%3 == 2 {
 			script = forks + named + "; exit"
 		}
-		w, id := startIn(t, tr, script)
+		w, root := reaped(t, script)
+		id, err := tr.Create(tracer.SessionSpec{Root: tracer.Identity{PID: root}})
+		require.NoError(t, err)
 		works, ids = append(works, w), append(ids, id)
 	}
 	for _, w := range works {

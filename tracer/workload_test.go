@@ -93,6 +93,15 @@ func program(t testing.TB, args ...string) *workload {
 	return start(t, "exec "+path+" "+strings.Join(args[1:], " "))
 }
 
+// reaped starts a script under a subreaper of its own, because the host's PID 1 may wait for orphans late, and returns the
+// PID of its shell. The shell waits in the folder of the test programs for its first line.
+func reaped(t *testing.T, script string) (*workload, uint32) {
+	t.Helper()
+	w := start(t, "cd ../bin/testdata; exec ./lngtest-reap /bin/sh -c 'echo root $$; read go; "+script+"'")
+	w.goOn()
+	return w, parse(t, strings.TrimPrefix(w.until("root"), "root "))
+}
+
 func (w *workload) pid() uint32 { return uint32(w.cmd.Process.Pid) }
 
 // reads waits until it sleeps in the system call that reads its next line.

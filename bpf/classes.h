@@ -109,14 +109,14 @@ static inline bool alive(const struct identity *id)
 	return entered(id->tgid, id->start);
 }
 
-/* The entry of a dead process that was not counted as reaped yet. */
+/* The entry of a dead process that no program has counted as reaped, or counts now. */
 static inline struct entry *dead_at(const struct identity *id)
 {
 	u32 tgid = id->tgid;
 	u64 dead = ENTRY_DEAD | ENTRY_TEARING | id->start;
 	struct entry *e = bpf_map_lookup_elem(&processes, &tgid);
 
-	return e && (e->start | ENTRY_TEARING) == dead ? e : NULL;
+	return e && id->start && (e->start | ENTRY_TEARING) == dead ? e : NULL;
 }
 
 #endif

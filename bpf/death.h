@@ -105,15 +105,14 @@ __noinline int make_way(u32 tgid, u64 start)
 	}
 	if (!id.start || id.start >= start)
 		return !id.start;
-	if (!(word & ENTRY_DEAD)) {
+	/* Again: the element may have been another process's. */
+	e = bpf_map_lookup_elem(&processes, &tgid);
+	if (!e || e->start != word)
+		return 1;
+	if (word & ENTRY_DEAD)
+		reaped(&id, e);
+	else if (bury(tgid, e, word, false))
 		count(COUNT_STALE);
-		bury(tgid, e, word, false);
-	} else {
-		e = dead_at(
-			&id); /* again: the element may have been another process's */
-		if (e)
-			reaped(&id, e);
-	}
 	return 1;
 }
 

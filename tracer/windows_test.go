@@ -23,7 +23,7 @@ var windows = []scene{
 	{"a root exits before it is entered", outlived},
 	{"a process that is being born", newborn}, {"an exec while a session is opened over it", agentTwice},
 	{"a fork up to the limit while a member moves", movesAtLimit}, {"a fork up to the limit while a reaped member is counted", reapsAtLimit},
-	{"a fork with the PID of a reaped member that is counted", takesPlace},
+	{"a fork with the PID of a reaped member that is counted", takesPlace}, {"a look while a reaped member is counted", looksAtReap},
 }
 
 // Between any two steps of a program another CPU may do anything. In the build of
@@ -50,6 +50,7 @@ func TestWindows(t *testing.T) {
 					t.Error("whenever a program waited it was too late for the rest")
 				})
 			}
+			none(t, tr, "delete_failed")
 		})
 	}
 }
@@ -318,4 +319,16 @@ func takesPlace(p *troupe) {
 	_, _, err = p.tr.Reconcile()
 	require.NoError(p, err)
 	p.is(c, s)
+}
+
+// The look leaves the entry to its counter, which deletes it.
+func looksAtReap(p *troupe) {
+	root := p.fork(p.keeper)
+	s := p.create(root, tracer.SessionSpec{KeepOnRootExit: true})
+	a := p.fork(root)
+	p.exit(a)
+	require.NoError(p, p.held(place(p, "arbiter.h", atReap)+"+", func() error { p.reap(root, a); return nil }, func() {
+		_, err := p.tr.Settle(s.id)
+		require.NoError(p, err)
+	}))
 }

@@ -166,11 +166,11 @@ func (x *run) birthRecount() {
 			e.mark = torn
 			s.count(k, e.session, func(p *session) { p.dying-- }, false)
 		}
-		if e.mark == torn && !s.tasks[e.start].hashed() && !x.off(Recount) {
+		if e.mark == torn && !s.tasks[e.start].hashed() && !x.off(Recount) || e.mark == counting && x.off(BeingCounted) {
 			s.count(k, e.session, func(p *session) { p.held-- }, false)
 			*e = entry{}
 		}
-		x.c.amid = x.c.amid || e.mark == counting && !x.off(BeingCounted)
+		x.c.amid = x.c.amid || e.mark == counting
 	}
 	x.c.at, x.c.forks = birthLimit, 1
 }

@@ -22,14 +22,12 @@ import (
 var (
 	allowed = []string{
 		"signal 0 0", "kill 0", "pidfd_send_signal 0", "tgkill 0", "sigio 0", "pidfd_getfd 0",
-		"process_vm_readv 0", "mem 0", "environ 0", "ptrace 0",
-		"map by id 0", "program by id 0", "map by pin 0",
+		"process_vm_readv 0", "mem 0", "environ 0", "ptrace 0", "map by id 0", "program by id 0", "map by pin 0",
 		"load raw_tracepoint 0", "load socket_filter 0", "create map 0", "rename 0", "unlink 0",
 	}
 	denied = []string{
 		"signal 0 0", "kill 1", "pidfd_send_signal 1", "tgkill 1", "sigio 0", "pidfd_getfd 1",
-		"process_vm_readv 1", "mem 13", "environ 0", "ptrace 1",
-		"map by id 1", "program by id 1", "map by pin 1",
+		"process_vm_readv 1", "mem 13", "environ 0", "ptrace 1", "map by id 1", "program by id 1", "map by pin 1",
 		"load raw_tracepoint 1", "load socket_filter 0", "create map 0", "rename 1", "unlink 1",
 	}
 )

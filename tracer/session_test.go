@@ -161,13 +161,9 @@ func testEvents(t *testing.T, tr *tracer.Tracer) {
 		}
 	}
 	want := []string{
-		"birth root sh",
-		"session active ",
-		"birth fork sh",
+		"birth root sh", "session active ", "birth fork sh",
 		`exec /bin/true "/bin/true\x00one\x00two three\x00"`,
-		"exit 0",
-		"exit 1792",
-		"session ended root_exit",
+		"exit 0", "exit 1792", "session ended root_exit",
 	}
 	got = slices.DeleteFunc(got, func(s string) bool { return s == "session condemned root_exit" })
 	if !slices.Equal(got, want) {

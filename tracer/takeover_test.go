@@ -261,8 +261,7 @@ func TestTakeOverOtherLayout(t *testing.T) {
 	const id = tracer.SessionID(77 | 0x1234567<<32)
 	old := newOldSide(t, filepath.Join(dir, "0badab1e"))
 	old.put(
-		"processes",
-		"entry",
+		"processes", "entry",
 		root.PID,
 		map[string]any{"start": root.Start, "session": uint64(id), "since": root.Start, "flags": uint32(tracer.FlagRoot), "evidence": uint32(tracer.EvidenceRoot)},
 	)

@@ -74,9 +74,7 @@ func TestEndIdle(t *testing.T) {
 		t,
 		strings.ReplaceAll(shown(), "\n  ", " "),
 		"session long00: 2 processes will get SIGKILL; it listens on 3000; idle for 2h0m, 12.50s of CPU so far, last event 3h0m ago",
-		"session short0: 2 processes",
-		"no event since the daemon started",
-		"End these 2 sessions with 4 processes? [y/N] ",
-		"session long00 is no longer selected, and was not ended",
+		"session short0: 2 processes", "no event since the daemon started",
+		"End these 2 sessions with 4 processes? [y/N] ", "session long00 is no longer selected, and was not ended",
 	)
 }

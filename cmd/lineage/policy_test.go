@@ -43,8 +43,7 @@ func TestPolicyCheck(t *testing.T) {
 	for _, line := range []string{
 		"policy check good.yaml", "policy check good.yaml -o json", "policy check good.yaml -o name",
 		"policy check bad.yaml", "policy check bad.yaml -o json", "policy check bad.yaml -o name",
-		"policy check kept.yaml",
-		"policy check evil.yaml", "policy check evil.yaml -o jsonl",
+		"policy check kept.yaml", "policy check evil.yaml", "policy check evil.yaml -o jsonl",
 		"policy check none.yaml", "policy check good.yaml bad.yaml", "policy check .",
 		"policy", "policy chek", "policy show", "policy explain", "policy explain x", "policy explain 900", "policy resume",
 	} {

@@ -241,10 +241,8 @@ func TestAgentsRunningScripts(t *testing.T) {
 		"vim /usr/bin/lngtest-agent-w",     // no interpreter
 		"bash -c /usr/bin/lngtest-agent-w", // its text
 		"node lngtest-agent-w",             // no path
-		"node /usr/bin/other /usr/bin/lngtest-agent-w",
-		"python3 -m /lngtest-agent-w",
-		"node /usr/bin/lngtest-agent-with-a-long-name --flag",
-		"python3.11 --x ./bin/lngtest-agent-w",
+		"node /usr/bin/other /usr/bin/lngtest-agent-w", "python3 -m /lngtest-agent-w",
+		"node /usr/bin/lngtest-agent-with-a-long-name --flag", "python3.11 --x ./bin/lngtest-agent-w",
 	} {
 		pid, argv := uint32(300+n), strings.Fields(command)
 		p.Add(pid, daemontest.Shell, 1000, "MainThread")

@@ -148,8 +148,7 @@ func TestPolicyExplain(t *testing.T) {
 		"  - {name: a, match: {exe: /bin/lngtest-user, uid: 1000, argv: ^--flag$, cgroup: /lngtest}, reason: data}",
 		"  - {name: b, match: {comm: lngtest-user, parent: {comm: lngtest-shell}}, reason: data}",
 		"  - {name: c, match: {comm: lngtest-user, uid: 0}, reason: data}",
-		"  - {name: d, match: {comm: lngtest-root}, reason: data}",
-		"",
+		"  - {name: d, match: {comm: lngtest-root}, reason: data}", "",
 	}, "\n")))
 	rules := func(ref string) (names []string, effect string) {
 		d := daemontest.Get[api.PolicyExplain](p, "root", "/v1/policy/explain?ref="+ref)

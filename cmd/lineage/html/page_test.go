@@ -24,18 +24,15 @@ var hostile = []string{
 	`</title></style></textarea><script>document.title='canary'//`,
 	`--><script>document.title='canary'</script><!--`,
 	`]]><script>document.title='canary'</script>`,
-	"</code></summary></details></ul><h1 id=receipt>Receipt</h1>",
-	"javascript:document.title='canary'",
-	"{{.Title}}{{template \"row\"}}{{html `x`}}",
-	"\u202egnp.exe\u202c\u2066\u2069\u200f",
+	"</code></summary></details></ul><h1 id=receipt>Receipt</h1>", "javascript:document.title='canary'",
+	"{{.Title}}{{template \"row\"}}{{html `x`}}", "\u202egnp.exe\u202c\u2066\u2069\u200f",
 	"\x1b]0;canary\a\x1b[2J\r\n\x00\xff\xfe",
 	"<meta http-equiv=refresh content=0;url=http://127.0.0.1:1/>",
 	"<base href=http://127.0.0.1:1/><link rel=stylesheet href=x.css>",
 	"<iframe srcdoc='<script>parent.document.title=1</script>'></iframe>",
 	"<form action=http://127.0.0.1:1/><input autofocus onfocus=document.title=1>",
 	"<style>*{background:url(http://127.0.0.1:1/)}</style>",
-	"&lt;script&gt;&#60;script&#62;&quot;&amp;",
-	"+ADw-script+AD4-document.title=1+ADw-/script+AD4-",
+	"&lt;script&gt;&#60;script&#62;&quot;&amp;", "+ADw-script+AD4-document.title=1+ADw-/script+AD4-",
 	"<a href=\"data:text/html,<script>1</script>\" ping=http://127.0.0.1:1/>x</a><noscript><p title=\"</noscript><img src=x onerror=document.title=1>\">",
 	strings.Repeat(`<script>document.title="canary"</script>`, 15<<10/40),
 }
@@ -197,11 +194,9 @@ func TestUnseen(t *testing.T) {
 		`<td class="n">0.005s</td><td class="n">end not seen</td>`,
 		`<i class="bad">SIGKILL</i>`,
 		`<i class="open">its end was not seen</i>`,
-		"<b>×4</b>",
-		"<b>107</b>",
+		"<b>×4</b>", "<b>107</b>",
 		`<td class="n">1</td>`,
-		"<dt>Confirmed empty</dt><dd>no</dd>",
-		"Not shown: 2.",
+		"<dt>Confirmed empty</dt><dd>no</dd>", "Not shown: 2.",
 	)
 }
 
@@ -271,8 +266,7 @@ func TestRoom(t *testing.T) {
 	require.Equal(t, len(s.page.members.all), maxMembers)
 	page := written(t, s, nil)
 	require.Contains(t, page,
-		"<b>101</b><code>server</code>",
-		"1002 processes below it not shown",
+		"<b>101</b><code>server</code>", "1002 processes below it not shown",
 		fmt.Sprintf("%d of %d processes, below the process that created each. Not shown: 1002.", maxMembers, maxMembers+1002),
 	)
 }

@@ -80,14 +80,12 @@ func TestKiller(t *testing.T) {
 			func(_ *victim, s *tracer.Signal) bool { return fromUs(s, unix.SIGTERM) && s.Handled && !s.Raised }},
 		{"itself", "echo ready; kill -USR1 $$", nil, func(v *victim, s *tracer.Signal) bool { return itself(v, s) && s.Number == uint8(unix.SIGUSR1) }},
 		{"ignored", "trap '' TERM; echo ready; read x; exit 0", []unix.Signal{unix.SIGTERM}, func(v *victim, s *tracer.Signal) bool { return s == nil }},
-		{"its own fault", "exec " + fault + " segv", nil,
-			func(_ *victim, s *tracer.Signal) bool {
-				return s != nil && s.Sender == tracer.ByFault && s.By.PID == 0
-			}},
-		{"a timer of the kernel", "exec " + fault + " alarm", nil,
-			func(_ *victim, s *tracer.Signal) bool {
-				return s != nil && s.Sender == tracer.ByKernel && s.By.PID == 0 && s.Comm == ""
-			}},
+		{"its own fault", "exec " + fault + " segv", nil, func(_ *victim, s *tracer.Signal) bool {
+			return s != nil && s.Sender == tracer.ByFault && s.By.PID == 0
+		}},
+		{"a timer of the kernel", "exec " + fault + " alarm", nil, func(_ *victim, s *tracer.Signal) bool {
+			return s != nil && s.Sender == tracer.ByKernel && s.By.PID == 0 && s.Comm == ""
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			v := newVictim(t, tr, events, c.script)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 	"sync/atomic"
 	"unsafe"
 
@@ -39,8 +40,11 @@ func (t *Tracer) Snapshot(id SessionID, each func(*Process) error) error {
 	return records(raw, each)
 }
 
-func records(raw []byte, each func(*Process) error) error {
+// records calls each for the processes of a walk, and gives its buffer back.
+func records(b *bytes.Buffer, each func(*Process) error) error {
+	defer buffers.Put(b)
 	const size = int(unsafe.Sizeof(bpf.LineageSeen{}))
+	raw := b.Bytes()
 	if len(raw)%size != 0 {
 		return fmt.Errorf("snapshot: %d bytes are not a multiple of the record size %d", len(raw), size)
 	}
@@ -66,15 +70,14 @@ func records(raw []byte, each func(*Process) error) error {
 	return nil
 }
 
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
 // walk makes the snapshot. The caller holds t.verbs.
-func (t *Tracer) walk(id SessionID) ([]byte, error) {
+func (t *Tracer) walk(id SessionID) (*bytes.Buffer, error) {
 	atomic.StoreUint64(&t.control.shared.Filter, uint64(id))
-	var b bytes.Buffer
-	b.Grow(64 << 10)
-	if err := t.iterate(bpf.LineageProgSnapshot, &b); err != nil {
-		return nil, err
-	}
-	return b.Bytes(), nil
+	b := buffers.Get().(*bytes.Buffer)
+	b.Reset()
+	return b, t.iterate(bpf.LineageProgSnapshot, b)
 }
 
 // iterate runs an iterator program over all that it walks, and writes its output to w.

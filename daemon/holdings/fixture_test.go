@@ -34,6 +34,15 @@ func newFixture(t *testing.T) *fixture {
 	return &fixture{t, h, r.K, r}
 }
 
+func (f *fixture) sample() {
+	f.Helper()
+	_, err := f.registry.R.Resync(registry.CauseNone)
+	require.NoError(f, err)
+}
+
+// pass looks, and makes the pass that follows.
+func (f *fixture) pass() { f.sample(); f.Holdings.pass(f.Context()) }
+
 // apply has the registry apply what the kernel has sent since.
 func (f *fixture) apply() {
 	f.Helper()

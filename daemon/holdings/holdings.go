@@ -29,7 +29,7 @@ type Options struct {
 	registry.Ground
 	Origins   []Origin
 	PortsWait func() time.Duration // how long the receipt of an empty session waits for its ports
-	Every     time.Duration        // between two looks; default 2 s
+	Every     time.Duration        // the least between two passes; default 2 s
 	Before    time.Duration        // the longest that a first signal waits for a look; default 40 ms
 }
 
@@ -39,12 +39,14 @@ type Holdings struct {
 	ending chan tracer.SessionID // asks for what it holds now
 	work   system.PacedWork
 
-	newSession chan struct{} // ends the wait for one
+	looks chan struct{} // the registry has looked
+
 	// used is of Run: the CPU time of the members at the last pass, and spare at the one before. A member that has not
 	// used a CPU since holds what it held, so only the others are read.
 	used, spare []used
 
 	// These belong to the registry's goroutine.
+	members  []used                     // at the last look
 	sessions map[tracer.SessionID]*held // those that have not ended
 	open     map[uint64]*socket         // by the kernel's key
 	memory   *memory.Share              // of what looks found
@@ -66,9 +68,9 @@ type held struct {
 func New(o Options) *Holdings {
 	h := &Holdings{
 		o: o, reader: NewReader(string(o.Proc), o.Kernel.Identify),
-		ending:     make(chan tracer.SessionID, 64),
-		newSession: make(chan struct{}, 1),
-		sessions:   make(map[tracer.SessionID]*held), open: make(map[uint64]*socket),
+		ending:   make(chan tracer.SessionID, 64),
+		looks:    make(chan struct{}, 1),
+		sessions: make(map[tracer.SessionID]*held), open: make(map[uint64]*socket),
 		memory: memory.NewShare(maxMemory),
 	}
 	h.work = system.PacedWork{Least: cmp.Or(o.Every, period), Share: share,
@@ -118,7 +120,6 @@ func (h *Holdings) opened(_ registry.View, s *registry.Session) {
 	if output, err := h.reader.Output(s.Info().Root); err == nil && output != "" {
 		its.output = output
 	}
-	system.Offer(h.newSession, struct{}{})
 }
 
 func (h *Holdings) Remember(_ registry.View, s *registry.Session) []registry.Part {

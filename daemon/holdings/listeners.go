@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/system"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -74,9 +75,16 @@ func (h *held) unport(k *Port) {
 		func(p Port) bool { return k.Same(&p) && !h.sockets.isOpen(&p) })
 }
 
-// sampled follows processes that changed their session, and takes the kernel's list when events may
-// have been lost.
+// sampled notes which members have run, follows processes that changed their session, and takes the kernel's list
+// when events may have been lost.
 func (h *Holdings) sampled(v registry.View, l *registry.Look) (after func()) {
+	h.members = h.members[:0]
+	for i := range l.Seen {
+		if p := &l.Seen[i]; p.Session != 0 && !p.Dead && !p.Zombie {
+			h.members = append(h.members, used{p.ID, p.Session, p.CPUTime})
+		}
+	}
+	system.Offer(h.looks, struct{}{})
 	if l.Cause != registry.CauseNone || len(l.Changes) > 0 {
 		h.rehouse(v)
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// period is the least time between two looks. The rest after a look is share times the CPU
+	// period is the least time between two passes. The rest after a pass is share times the CPU
 	// time that it used, so that looking takes at most 1 % of a CPU.
 	period = 2 * time.Second
 	share  = 100
@@ -25,51 +25,30 @@ const (
 	useEvery = 30 * time.Second
 )
 
-// Run looks until ctx is done. Without a session it waits for one.
+// Run reads what members hold, after looks of the registry, until ctx is done.
 func (h *Holdings) Run(ctx context.Context) {
-	for {
-		h.work.Begin()
-		some := h.pass(ctx)
-		rest := time.NewTimer(h.work.End())
-		again := h.wait(ctx, rest.C, nil)
-		rest.Stop()
-		if again && !some {
-			again = h.wait(ctx, nil, h.newSession)
-		}
-		if !again {
-			return
-		}
-	}
-}
-
-// wait serves sessions that begin to end until it is time for the next pass; false: stop.
-func (h *Holdings) wait(ctx context.Context, rest <-chan time.Time, opened <-chan struct{}) bool {
+	looks, rest := h.looks, (<-chan time.Time)(nil)
 	for {
 		select {
 		case <-ctx.Done():
-			return false
+			return
 		case id := <-h.ending:
 			h.collect(collectAside, id)
-		case <-opened:
-			return true
 		case <-rest:
-			return true
+			looks, rest = h.looks, nil
+		case <-looks:
+			h.work.Begin()
+			h.pass(ctx)
+			looks, rest = nil, time.After(h.work.End())
 		}
 	}
 }
 
-// pass looks at all sessions that have not begun to end, and reports whether there are any.
-func (h *Holdings) pass(ctx context.Context) bool {
+// pass reads those members of sessions that have not begun to end that have used a CPU before the last look.
+func (h *Holdings) pass(ctx context.Context) {
 	active, around := h.active()
-	if len(active) == 0 {
-		h.used = nil
-		return false
-	}
-	now, err := walk(h.o.Kernel, 0, h.spare[:0])
-	if err != nil {
-		h.o.Log.Error().Err(err).Msg("ports and locks not read")
-		return true
-	}
+	now := h.spare[:0]
+	h.o.Registry.Do(func(registry.Tx) { now = append(now, h.members...) })
 	var stirred []tracer.SessionID
 	if !slices.Equal(h.used, now) { // mostly nothing has run
 		before, after := bySession(h.used, active, around), bySession(now, active, around)
@@ -77,7 +56,7 @@ func (h *Holdings) pass(ctx context.Context) bool {
 		for _, id := range active {
 			h.serve()
 			if ctx.Err() != nil {
-				return true
+				return
 			}
 			if !maps.Equal(before[id], after[id]) {
 				stirred = append(stirred, id)
@@ -95,7 +74,6 @@ func (h *Holdings) pass(ctx context.Context) bool {
 		h.serve()
 		h.LookForClients(ctx, id)
 	}
-	return true
 }
 
 // serve lets a session that begins to end not wait for those that continue.

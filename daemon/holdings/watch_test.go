@@ -3,7 +3,6 @@
 package holdings
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -11,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -36,9 +36,7 @@ func TestPass(t *testing.T) {
 	}
 	holds := func(port int) bool {
 		t.Helper()
-		if !f.pass(t.Context()) {
-			t.Error("no session")
-		}
+		f.pass()
 		return slices.ContainsFunc(f.now(s).Ports, func(p Port) bool { return p.Proto == "udp" && int(p.Local.Port()) == port })
 	}
 	runs := func(pid uint32) { k.Edit(pid, func(p *kerneltest.Proc) { p.CPUTime++ }) }
@@ -103,9 +101,7 @@ func TestPassAgain(t *testing.T) {
 	}{{errors.New("lngtest: not now"), 0, "outer false, inner false"}, {nil, maxMemory, "outer false, inner false"}, {nil, 0, "outer true, inner true"}} {
 		k.Fail("Identify", step.refused)
 		f.registry.Update(func(registry.Tx) { f.memory.Book(0, step.booked-f.memory.Of(0)) })
-		if !f.pass(t.Context()) {
-			t.Error("no session")
-		}
+		f.pass()
 		var holds [2]bool
 		for i, s := range both {
 			holds[i] = slices.ContainsFunc(f.now(s).Ports, func(p Port) bool { return p.Local.String() == c.LocalAddr().String() })
@@ -126,60 +122,46 @@ func TestLookTooLong(t *testing.T) {
 		})
 		f.k.Add(me, 1, "lngtest-root")
 		s := f.registry.Create(tracer.SessionSpec{Root: f.k.Proc(me).Identity})
-		f.pass(t.Context())
+		f.pass()
 		if now := f.now(s); !strings.Contains(strings.Join(now.Unknown, " "), errTime.Error()) {
 			t.Errorf("%+v", now)
 		}
 	})
 }
 
-// Where nothing has run, a pass costs the walk: no other work for each session.
+// Where nothing has run, a pass does no work for each session.
 func TestQuietPass(t *testing.T) {
 	f := newFixture(t)
 	allocated := func(sessions uint32) float64 {
 		for pid := 4000000 + sessions; f.k.Proc(pid) == nil && pid > 4000000; pid-- {
 			f.registry.Session(pid, 1000)
 		}
-		walk := func() { require.NoError(t, f.k.Snapshot(0, func(*tracer.Process) error { return nil })) }
-		return testing.AllocsPerRun(10, func() { f.pass(t.Context()) }) - testing.AllocsPerRun(10, walk)
+		f.pass()
+		return testing.AllocsPerRun(10, func() { f.Holdings.pass(t.Context()) })
 	}
 	if one, many := allocated(1), allocated(30); many > one+15 {
 		t.Errorf("a pass allocates %v times with one session, %v times with 30", one, many)
 	}
 }
 
-// Without a session no walk is made; with a new one, one is made at once.
+// Each look of the registry brings a pass, the first one also before there is a session.
 func TestRun(t *testing.T) {
 	f := newFixture(t)
-	walks := make(chan struct{}, 100)
-	f.o.Kernel = walking{f.k, walks}
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() { f.Holdings.Run(ctx); close(done) }()
-	defer func() { cancel(); <-done }()
-	select {
-	case <-walks:
-		t.Error("a walk without a session")
-	case <-time.After(50 * time.Millisecond):
+	var run sync.WaitGroup
+	t.Cleanup(run.Wait)
+	run.Go(func() { f.Holdings.Run(t.Context()) })
+	read := make(chan struct{}, 100)
+	f.reader = NewReader("/proc", func(pid uint32) (tracer.Identity, error) {
+		read <- struct{}{}
+		return f.k.Proc(pid).Identity, nil
+	})
+	f.sample()
+	f.registry.Session(uint32(os.Getpid()), 1000)
+	for range 2 {
+		f.sample()
+		require.Soon(t, read, "no pass after a look")
+		f.k.Edit(uint32(os.Getpid()), func(p *kerneltest.Proc) { p.CPUTime++ })
 	}
-	f.registry.Session(4000000, 1000)
-	for range 3 {
-		require.Soon(t, walks, "no walk with a session")
-	}
-}
-
-// walking reports the walks over all processes.
-type walking struct {
-	*kerneltest.Kernel
-	walks chan<- struct{}
-}
-
-func (k walking) Snapshot(id tracer.SessionID, each func(*tracer.Process) error) error {
-	select {
-	case k.walks <- struct{}{}:
-	default:
-	}
-	return k.Kernel.Snapshot(id, each)
 }
 
 // A session is not idle while a client is connected to its port, and since then only for as long as
@@ -194,7 +176,7 @@ func TestClientsOfPorts(t *testing.T) {
 	defer l.Close()
 	idle := func(what string, want time.Duration) {
 		t.Helper()
-		f.pass(t.Context())
+		f.pass()
 		var got time.Duration
 		f.registry.Update(func(tx registry.Tx) { got = tx.Record(s).Used.Idle })
 		if got.Round(time.Second) != want {

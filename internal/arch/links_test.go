@@ -68,8 +68,7 @@ func TestNATS(t *testing.T) {
 			}
 		}
 	}
-	if sums := read(t, "go.sum"); strings.Contains(sums, "nats-server") ||
-		strings.Contains(sums, "nats-io/jwt") {
+	if sums := read(t, "go.sum"); strings.Contains(sums, "nats-server") || strings.Contains(sums, "nats-io/jwt") {
 		t.Error("go.sum has the server")
 	}
 }

@@ -45,8 +45,7 @@ func firstCall(t *testing.T, args ...string) (nr uint64, arg [6]uint64) {
 	stopped := func(want unix.Signal) {
 		t.Helper()
 		var ws unix.WaitStatus
-		if _, err := unix.Wait4(pid, &ws, unix.WALL, nil); err != nil || !ws.Stopped() ||
-			ws.StopSignal() != want {
+		if _, err := unix.Wait4(pid, &ws, unix.WALL, nil); err != nil || !ws.Stopped() || ws.StopSignal() != want {
 			t.Fatalf("not stopped by %v: %#x, %v", want, ws, err)
 		}
 	}

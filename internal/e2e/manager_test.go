@@ -69,8 +69,7 @@ func TestSocketActivation(t *testing.T) {
 		t.Errorf("session %+v, was %s; version %+v of %d", s, stays, v, d.Process.Pid)
 	}
 	i.Until("end of the old daemon", func() bool {
-		return stage.ProcStatus(old.PID, "Pid") == "" ||
-			strings.HasPrefix(stage.ProcStatus(old.PID, "State"), "Z")
+		return stage.ProcStatus(old.PID, "Pid") == "" || strings.HasPrefix(stage.ProcStatus(old.PID, "State"), "Z")
 	})
 	if info, err := os.Stat(i.Socket); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the socket's mode is not its maker's: %v %v", info, err)

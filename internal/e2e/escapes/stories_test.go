@@ -89,8 +89,7 @@ func leftUntilThawed(x *trial) func() {
 				reasons = append(reasons, p.Why)
 			}
 		}
-		if r.Verdict != "left" || r.Left != 1 || len(reasons) != 1 ||
-			!strings.Contains(reasons[0], "frozen") {
+		if r.Verdict != "left" || r.Left != 1 || len(reasons) != 1 || !strings.Contains(reasons[0], "frozen") {
 			x.t.Errorf("want one left, frozen: %s", x.inShort())
 		}
 		if asked := x.host.failure == rootAlive; asked && x.code != api.ExitLeft {
@@ -201,8 +200,7 @@ func locksReleased(x *trial) func() {
 			path := filepath.Join(x.Dir, name)
 			named := func(l api.Lock) bool { return l.Path == path }
 			// Without a grace, signals do not wait until holds are read.
-			if x.host.failure == rootAlive && x.grace > 0 &&
-				!slices.ContainsFunc(x.report.LocksReleased, named) {
+			if x.host.failure == rootAlive && x.grace > 0 && !slices.ContainsFunc(x.report.LocksReleased, named) {
 				x.t.Errorf("the receipt does not name %s: %s", path, x.inShort())
 			}
 		}

@@ -42,7 +42,7 @@ func Account(l *api.Limits, a *api.Account) string {
 	say(a.SinceMove && len(parts) > 0, "since the move")
 	say(l.Unlimited > 0, "unlimited: %d", l.Unlimited)
 	for _, why := range l.Unset {
-		say(true, "no limit: %s", Text(why))
+		say(true, "not in force: %s", Text(why))
 	}
 	return strings.Join(parts, ", ")
 }

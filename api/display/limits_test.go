@@ -16,7 +16,7 @@ func TestAccount(t *testing.T) {
 			&api.Limits{MemoryBytes: 8 << 30, CPUs: 2.5, Tasks: 500},
 			&api.Account{CPUSeconds: 31, MemoryBytes: 512 << 20, MemoryPeakBytes: 1288490189, TasksPeak: 1, ReadBytes: 2048, OOMKills: 1}},
 		"memory limit 1.0M, slower above 512K, at most 1 task, I/O weight 50": {&api.Limits{MemoryBytes: 1 << 20, MemoryHighBytes: 512 << 10, Tasks: 1, IOWeight: 50}, nil},
-		"peak by samples 2.0M, CPU 0.50s, 3 tasks, since the move, unlimited: 3, no limit: \\x1b no memory": {
+		"peak by samples 2.0M, CPU 0.50s, 3 tasks, since the move, unlimited: 3, not in force: \\x1b no memory": {
 			&api.Limits{Unlimited: 3, Unset: []string{"\x1b no memory"}}, &api.Account{CPUSeconds: .5,
 				MemoryPeakBytes: 2 << 20, TasksPeak: 3, Sampled: true, SinceMove: true}},
 	} {

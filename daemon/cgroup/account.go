@@ -48,7 +48,7 @@ func limitsOf(mount, group string) (l api.Limits) {
 	}
 	if bfq := number(mount, group, "io.bfq.weight", "default"); l.IOWeight != 0 && (bfq == 0 || bfq == 100) &&
 		!strings.Contains(value(mount, "/", "io.cost.qos"), "enable=1") {
-		l.Unset = []string{"no disk is known to use iocost or BFQ: io_weight may have no effect"}
+		l.Unset = []string{"io_weight: no disk is known to use iocost or BFQ"}
 	}
 	return l
 }

@@ -36,7 +36,6 @@ func TestMain(m *testing.M) {
 	case os.Getenv("LNGTEST_RUN") != "":
 		os.Exit(runFake())
 	}
-	signal.Notify(make(chan os.Signal, 1), unix.SIGHUP) // nohup ignores it
 	os.Exit(m.Run())
 }
 

@@ -171,7 +171,7 @@ func (r *runner) run(ctx context.Context) (int, error) {
 	}
 	if l := r.session.Limits; l != nil && !r.Quiet {
 		for _, why := range l.Unset {
-			r.say("%s: no limit: %s", r.verb, why)
+			r.say("%s: not in force: %s", r.verb, why)
 		}
 	}
 	j := newJob(child.pid, r.tty, r.handsOver(inherited), sigs)

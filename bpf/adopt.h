@@ -112,7 +112,7 @@ static inline int adopt(struct task_struct *leader, u64 from, u64 session,
 		if (err) /* the fork hook may have been faster, or it is dead */
 			return err == -EEXIST ? 0 : -ENOSPC;
 		if (!leader->signal->live.counter) {
-			forget(tgid, n.start);
+			forget(tgid, n.start, 0);
 			return 0;
 		}
 	}

@@ -102,7 +102,7 @@ static inline bool collect(const struct identity *id, struct entry *e,
 	return true;
 }
 
-int forget(u32 tgid, u64 start);
+int forget(u32 tgid, u64 start, int keep);
 
 static inline bool reassign(const struct identity *id, struct entry *seen,
 			    u64 from, u64 to)
@@ -119,7 +119,7 @@ static inline bool reassign(const struct identity *id, struct entry *seen,
 	if (moved)
 		e->session = to;
 	if (let_go(id))
-		forget(id->tgid, id->start);
+		forget(id->tgid, id->start, 0);
 	return moved;
 }
 

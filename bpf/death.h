@@ -69,14 +69,14 @@ static inline bool bury(u32 tgid, struct entry *e, u64 start, bool keep)
 
 /*
  * Bury an entry that is stale, or whose process died before it was entered: it is
- * removed. Returns 1 if it was there. Global, as it is rare: the verifier checks
- * it once, and not at each look-up of an entry.
+ * removed, or kept while that exits. Returns 1 if it was there. Global, as it is rare:
+ * the verifier checks it once, and not at each look-up of an entry.
  */
-__noinline int forget(u32 tgid, u64 start)
+__noinline int forget(u32 tgid, u64 start, int keep)
 {
 	struct entry *e = bpf_map_lookup_elem(&processes, &tgid);
 
-	return e && e->start == start && start && bury(tgid, e, start, false);
+	return e && e->start == start && start && bury(tgid, e, start, keep);
 }
 
 /* How often a program tries to insert an entry, and looks each time for an obstacle to go. */
@@ -85,10 +85,9 @@ __noinline int forget(u32 tgid, u64 start)
 
 /*
  * Remove the entry of an earlier process with this PID. If that one is dead, it was waited
- * for: it is counted as reaped here and now, and a free hook that comes later finds
- * another start. Else its death was missed. A verb may hold a task that has died since: then
- * the entry may be its own, or a later process's, and 0 is returned. A start of 0 or
- * ENTRY_DEAD is being counted, and the element is about to be deleted: this is waited for.
+ * for: it is counted as reaped here, and a later free hook finds another start. Else its
+ * death was missed. A verb may hold a task that has died since: then the entry may be its
+ * own, or a later process's, and 0 is returned. A start of 0 or ENTRY_DEAD: wait for it.
  */
 __noinline int make_way(u32 tgid, u64 start)
 {

@@ -2,9 +2,8 @@
 /*
  * A build for tests alone, in which calls of helpers fail, from the N-th on since user
  * space set `calls` to 0, and in which programs are held at a place. The compiler
- * includes this file before the sources, and the names of the helpers are macros from
- * then on. So the sources, and the objects made of them without it, have no trace of it.
- * Two CPUs may take the same number in the baseline object.
+ * includes this file before the sources, which have no trace of it. Two CPUs may take the
+ * same number in the baseline object.
  *
  * Left out are helpers that fail only for what the code knows anyway.
  * bpf_task_from_pid and bpf_task_acquire find every task that was not reaped, because
@@ -151,7 +150,7 @@ __noinline bool fault(u64 first, u64 second)
 #define bpf_map_pop_elem(map, value) \
 	THEN_HOLD(OR(-EBUSY, bpf_map_pop_elem(map, value)))
 #define bpf_ringbuf_reserve(ring, size, flags) \
-	OR(NULL, bpf_ringbuf_reserve(ring, size, flags))
+	HOLD_FIRST(OR(NULL, bpf_ringbuf_reserve(ring, size, flags)))
 #define bpf_ringbuf_output(ring, data, size, flags) \
 	OR(-EAGAIN, bpf_ringbuf_output(ring, data, size, flags))
 #define bpf_probe_read_user(to, size, from) \

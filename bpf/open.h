@@ -32,7 +32,7 @@ static inline long enter(struct task_struct *t, u32 flags)
 	}
 	if (t->signal->live.counter)
 		return 0;
-	forget(tgid, n.start);
+	forget(tgid, n.start, 0);
 	arm(1); /* a pass in between took it for a root that lives */
 	return -ESRCH;
 }
@@ -83,7 +83,7 @@ static inline long enter_root(struct task_struct *t, struct session *s, u64 id,
 		if (join(tgid, &n))
 			return -ESRCH;
 		/* It may have forked in between: then the session stands, and ends. */
-		if (!t->signal->live.counter && forget(tgid, n.start) &&
+		if (!t->signal->live.counter && forget(tgid, n.start, 0) &&
 		    !READ_ONCE(s->forks))
 			return -ESRCH;
 	}

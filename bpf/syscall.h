@@ -104,15 +104,16 @@ static long reconcile_death(struct bpf_map *map, u32 *tgid, struct entry *e,
 {
 	u64 start = e->start;
 	struct task_struct *t;
-	bool gone;
+	bool there, gone;
 
 	if (!start || start & ENTRY_DEAD)
 		return 0;
 	t = bpf_task_from_pid(*tgid);
-	gone = !t || t->start_boottime != start || !t->signal->live.counter;
+	there = t && t->start_boottime == start;
+	gone = !there || !t->signal->live.counter;
 	if (t)
 		bpf_task_release(t);
-	if (gone && forget(*tgid, start))
+	if (gone && forget(*tgid, start, there))
 		(*removed)++;
 	return 0;
 }

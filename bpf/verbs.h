@@ -323,7 +323,7 @@ static inline int reconcile_birth(struct task_struct *t)
 	chain_count_cold(n.session, BORN);
 	count(COUNT_RECONCILED);
 	if (!t->signal->live.counter) {
-		forget(tgid, n.start);
+		forget(tgid, n.start, 0);
 		return 0;
 	}
 	emit_birth(t, tgid, &n, cgroup_of(t), bpf_ktime_get_boot_ns());
@@ -473,7 +473,7 @@ static inline bool carry_task(struct task_struct *t)
 		return false;
 	/* If it died before the insert, our exit hook did not count it. */
 	if (!t->signal->live.counter)
-		forget(tgid, start);
+		forget(tgid, start, 0);
 	return true;
 }
 

@@ -91,15 +91,16 @@ static inline long reap(struct verb_args *a)
 static inline void bury_walked(struct verb_args *a, struct task_struct *t)
 {
 	if ((u32)t->tgid == a->root.tgid &&
-	    t->group_leader->start_boottime == a->root.start &&
-	    t->signal->live.counter)
-		a->live++;
+	    t->group_leader->start_boottime == a->root.start) {
+		a->visited++;
+		a->live += t->signal->live.counter;
+	}
 }
 
 static inline void bury_unmet(struct verb_args *a)
 {
 	if (!a->live)
-		a->removed = forget(a->root.tgid, a->root.start);
+		a->removed = forget(a->root.tgid, a->root.start, a->visited);
 }
 
 /* The first task of the walk begins it. */

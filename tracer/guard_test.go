@@ -301,8 +301,7 @@ func TestCrossingFlood(t *testing.T) {
 	all, err := tr.Counters()
 	require.NoError(t, err)
 	// A stop that the next SIGCONT overtook does not count.
-	if n := all["signals_outside"] + all["signals_refused"]; n < 2000 || all["events"] > 2*512+100 ||
-		all["crossing_limited"] == 0 {
+	if n := all["signals_outside"] + all["signals_refused"]; n < 2000 || all["events"] > 2*512+100 || all["crossing_limited"] == 0 {
 		t.Errorf("%d signals, %d events, %d left out", n, all["events"], all["crossing_limited"])
 	}
 }

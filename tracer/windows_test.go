@@ -24,6 +24,7 @@ var windows = []scene{
 	{"a process that is being born", newborn}, {"an exec while a session is opened over it", agentTwice},
 	{"a fork up to the limit while a member moves", movesAtLimit}, {"a fork up to the limit while a reaped member is counted", reapsAtLimit},
 	{"a fork with the PID of a reaped member that is counted", takesPlace}, {"a look while a reaped member is counted", looksAtReap},
+	{"a reconciliation while a member exits", reconcilesAtExit},
 }
 
 // Between any two steps of a program another CPU may do anything. In the build of
@@ -330,5 +331,17 @@ func looksAtReap(p *troupe) {
 	require.NoError(p, p.held(place(p, "arbiter.h", atReap)+"+", func() error { p.reap(root, a); return nil }, func() {
 		_, err := p.tr.Settle(s.id)
 		require.NoError(p, err)
+	}))
+}
+
+func reconcilesAtExit(p *troupe) {
+	root := p.fork(p.keeper)
+	s := p.create(root, tracer.SessionSpec{})
+	require.NoError(p, p.held(place(p, "death.h", "x = reserve(struct event_exit)"), func() error { p.exit(root); return nil }, func() {
+		_, _, err := p.tr.Reconcile()
+		require.NoError(p, err)
+		if info, err := p.tr.Settle(s.id); err != nil || info.State == tracer.StateEmpty && !root.gone() {
+			p.wrong("over before its member has closed its files: %+v, %v", info, err)
+		}
 	}))
 }

@@ -66,8 +66,7 @@ func broken(then, now []string) (why []string) {
 	for _, line := range now {
 		object, _, required := strings.Cut(line, ".required ")
 		ofRelease := func(line string) bool { return strings.HasPrefix(line, object+".") }
-		if strings.HasPrefix(line, "request ") && required && slices.ContainsFunc(then, ofRelease) &&
-			!slices.Contains(then, line) {
+		if strings.HasPrefix(line, "request ") && required && slices.ContainsFunc(then, ofRelease) && !slices.Contains(then, line) {
 			why = append(why, "was not required by the release: "+line)
 		}
 	}

@@ -84,8 +84,7 @@ func TestQueries(t *testing.T) {
 		}
 	}
 	for line := range strings.Lines(read(t, "packaging/alerts.yml")) {
-		if !strings.Contains(line, "alert:") && !strings.Contains(line, "summary:") &&
-			!strings.Contains(line, "description:") {
+		if !strings.Contains(line, "alert:") && !strings.Contains(line, "summary:") && !strings.Contains(line, "description:") {
 			check(line)
 		}
 	}

@@ -150,8 +150,7 @@ func TestFromInside(t *testing.T) {
 					t.Errorf("%s: %.200s, want %s", line, got, want)
 				}
 			}
-			if got := send("GET /v1/sessions?state=all"); !strings.Contains(got, mine.ID) ||
-				strings.Contains(got, theirs.ID) {
+			if got := send("GET /v1/sessions?state=all"); !strings.Contains(got, mine.ID) || strings.Contains(got, theirs.ID) {
 				t.Errorf("sessions: %.300s", got)
 			}
 			// A connection counts as that of the member that connected, whichever process has it now.

@@ -64,8 +64,7 @@ func TestSocketActivation(t *testing.T) {
 	if s := i.Session("early"); s.UID != os.Getuid() || s.Owner.PID != early.Process.Pid {
 		t.Errorf("session %+v of %d", s, early.Process.Pid)
 	}
-	if s, v := i.Session("before"), i.Version(); s.ID != stays || s.State != "active" || v == nil ||
-		v.PID != d.Process.Pid {
+	if s, v := i.Session("before"), i.Version(); s.ID != stays || s.State != "active" || v == nil || v.PID != d.Process.Pid {
 		t.Errorf("session %+v, was %s; version %+v of %d", s, stays, v, d.Process.Pid)
 	}
 	i.Until("end of the old daemon", func() bool {

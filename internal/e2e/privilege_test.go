@@ -127,8 +127,7 @@ func TestPrivilegesInAForeignDirectory(t *testing.T) {
 		return strings.Contains(line, `"level":"error"`) && !strings.Contains(line, "history")
 	}
 	lines := strings.Split(d.Err.String(), "\n")
-	if d.Code() != 0 || slices.ContainsFunc(lines, failed) ||
-		!strings.Contains(d.Err.String(), "belongs to uid 65534") {
+	if d.Code() != 0 || slices.ContainsFunc(lines, failed) || !strings.Contains(d.Err.String(), "belongs to uid 65534") {
 		t.Error(d)
 	}
 	if _, err := os.Stat(i.Socket); !os.IsNotExist(err) {

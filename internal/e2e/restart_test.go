@@ -124,8 +124,7 @@ func TestDaemonKilledInStorms(t *testing.T) {
 			}
 			daemon = i.Daemon()
 			s.calm()
-			if all := stage.Query[api.Sessions](i, "ls").Items; len(all) != 1 || all[0].ID != id ||
-				all[0].State != "active" {
+			if all := stage.Query[api.Sessions](i, "ls").Items; len(all) != 1 || all[0].ID != id || all[0].State != "active" {
 				t.Fatalf("kill %d: sessions %+v, want %s", done, all, id)
 			}
 			i.Agrees("tree", func() error { return s.picture(i, "tenacious") })

@@ -66,8 +66,7 @@ func (x *trial) setup(args ...string) {
 // hooked are the files of the agents' configurations that name lineage.
 func (x *trial) hooked() (files []string) {
 	for _, name := range []string{".claude/settings.json", ".codex/hooks.json", ".gemini/settings.json", ".config/opencode/plugins/lineage.js"} {
-		if text, err := os.ReadFile(filepath.Join(x.home, name)); err == nil &&
-			strings.Contains(string(text), stage.Lineage) {
+		if text, err := os.ReadFile(filepath.Join(x.home, name)); err == nil && strings.Contains(string(text), stage.Lineage) {
 			files = append(files, name)
 		}
 	}

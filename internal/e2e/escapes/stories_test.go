@@ -75,8 +75,7 @@ func refusedToNobody(x *trial) func() {
 func leftUntilThawed(x *trial) func() {
 	freezer := x.expanded["{freezer}"]
 	thaw := func() {
-		if err := os.WriteFile(filepath.Join(freezer, "freezer.state"), []byte("THAWED"), 0); err != nil &&
-			!os.IsNotExist(err) {
+		if err := os.WriteFile(filepath.Join(freezer, "freezer.state"), []byte("THAWED"), 0); err != nil && !os.IsNotExist(err) {
 			x.t.Error(err)
 		}
 	}
@@ -116,8 +115,7 @@ func zombiesNamed(x *trial) func() {
 			}
 		}
 		if named < 500 {
-			x.t.Errorf("%d of %d zombies are named with reaper %d, want 500: %s",
-				named, len(x.report.Zombies), reaper, x.inShort())
+			x.t.Errorf("%d of %d zombies are named with reaper %d, want 500: %s", named, len(x.report.Zombies), reaper, x.inShort())
 		}
 	}
 }

@@ -205,6 +205,5 @@ func TestClickHouse(t *testing.T) {
 	require.Equal(t, len(answer("4", func([]row) bool { return true }, "since", since)), 0)
 	require.Equal(t, c.ask("SELECT count() >= 3 AS ended FROM lineage.sessions WHERE Verdict = 'clean'")[0]["ended"].(float64), 1)
 	rows := c.ask("SELECT count() AS n, uniqExact(SpanId) AS spans FROM lineage.otel_traces FINAL")
-	t.Logf("figure: %v spans in ClickHouse, %v events",
-		rows[0]["n"], c.ask("SELECT count() AS n FROM lineage.events")[0]["n"])
+	t.Logf("figure: %v spans in ClickHouse, %v events", rows[0]["n"], c.ask("SELECT count() AS n FROM lineage.events")[0]["n"])
 }

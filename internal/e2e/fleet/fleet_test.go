@@ -215,8 +215,7 @@ func TestTenHosts(t *testing.T) {
 	took := time.Since(began)
 	f.wants(all)
 	for n := range good {
-		if a := all[fmt.Sprintf("h%d", n)]; a.Exit != 0 || len(a.Document.Items) != 1 ||
-			a.Document.Items[0].Name != "shared" {
+		if a := all[fmt.Sprintf("h%d", n)]; a.Exit != 0 || len(a.Document.Items) != 1 || a.Document.Items[0].Name != "shared" {
 			t.Errorf("h%d: %+v", n, a)
 		}
 	}

@@ -118,8 +118,7 @@ func TestMissing(t *testing.T) {
 		for command, want := range map[string]error{"lngtest-nosuch": exec.ErrNotFound, "/lngtest-nosuch": fs.ErrNotExist, plain: fs.ErrPermission} {
 			cmd := run.CommandContext(ctx, command)
 			cmd.Lineage, cmd.Socket = stage.Lineage, i.Socket
-			if err := cmd.Run(); !errors.Is(err, want) || strings.Contains(err.Error(), "lineage did not") ||
-				cmd.Report() != nil {
+			if err := cmd.Run(); !errors.Is(err, want) || strings.Contains(err.Error(), "lineage did not") || cmd.Report() != nil {
 				t.Errorf("%s: %v, %+v, want %v", command, err, cmd.Report(), want)
 			}
 		}

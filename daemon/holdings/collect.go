@@ -53,7 +53,7 @@ func (h *Holdings) collect(limit time.Duration, ids ...tracer.SessionID) {
 		only = ids[0]
 	}
 	all, err := walk(h.o.Kernel, only, nil)
-	_, around := h.active() // after the walk: members of a session that began meanwhile have a place
+	_, around := h.active(func() {}) // after the walk: members of a session that began meanwhile have a place
 	if err != nil {
 		h.o.Log.Error().Err(err).Str(system.KeySession, fmt.Sprint(ids)).Msg("ports and locks not read")
 		return

@@ -46,9 +46,8 @@ func (h *Holdings) Run(ctx context.Context) {
 
 // pass reads those members of sessions that have not begun to end that have used a CPU before the last look.
 func (h *Holdings) pass(ctx context.Context) {
-	active, around := h.active()
 	now := h.spare[:0]
-	h.o.Registry.Do(func(registry.Tx) { now = append(now, h.members...) })
+	active, around := h.active(func() { now = append(now, h.members...) })
 	var stirred []tracer.SessionID
 	if !slices.Equal(h.used, now) { // mostly nothing has run
 		before, after := bySession(h.used, active, around), bySession(now, active, around)
@@ -85,8 +84,8 @@ func (h *Holdings) serve() {
 	}
 }
 
-// active lists the sessions that have not begun to end, and for each session the one around it.
-func (h *Holdings) active() (ids []tracer.SessionID, around map[tracer.SessionID]tracer.SessionID) {
+// active lists the sessions that have not begun to end, and for each session the one around it, and calls f then.
+func (h *Holdings) active(f func()) (ids []tracer.SessionID, around map[tracer.SessionID]tracer.SessionID) {
 	around = make(map[tracer.SessionID]tracer.SessionID)
 	err := h.o.Registry.Read(func(v registry.View) {
 		for s := range v.Sessions() {
@@ -95,6 +94,7 @@ func (h *Holdings) active() (ids []tracer.SessionID, around map[tracer.SessionID
 				ids = append(ids, s.ID())
 			}
 		}
+		f()
 	})
 	if err != nil {
 		return nil, nil

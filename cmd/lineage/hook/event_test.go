@@ -12,7 +12,7 @@ import (
 
 // An agent that writes a large event must not get an error for it.
 func TestLargeEvent(t *testing.T) {
-	large := strings.Repeat("x", 2<<20)
+	large := strings.Repeat("x", mostBytes+1)
 	for what, tt := range map[string]struct {
 		event string
 		dials int

@@ -187,7 +187,7 @@ func TestHistoryEdits(t *testing.T) {
 		{"FIFO", func() error { return errors.Join(os.Remove(file), unix.Mkfifo(file, 0o600)) }, memory},
 		{"other owner", func() error { return os.Chown(file, 1, 1) }, memory},
 		{"garbage in the WAL", write("-wal", 0, "garbage"), nothing},
-		{"9 MB of spaces", "UPDATE sessions SET report = report || printf('%9000000s', '')" + one, nothing},
+		{"30 MB of spaces", "UPDATE sessions SET report = report || printf('%30000000s', '')" + one, nothing},
 		{"delegated work", `UPDATE sessions SET $.delegated', json('[{"broker":"tmux","state":"attributed"}]'))` + one, nothing},
 		{"events and processes deleted", "DELETE FROM events;;DELETE FROM processes", nothing},
 		{"time of the beginning", "UPDATE sessions DOC $.started', '2026-01-01T00:00:00Z')" + one, nothing},
